@@ -1,0 +1,81 @@
+"""The compiled kernels; everything else about the package is in pyproject.toml."""
+
+import os
+import sys
+import tempfile
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+KERNELS = ["_openmp", "_panels", "_rows", "_gibbs", "_scores"]
+HEADERS = ["sklearn_ebm/_simd.h", "sklearn_ebm/_leaves.h"]
+# For tests: bounds-checked kernels, kernels without OpenMP.
+CHECKED = bool(os.environ.get("SKLEARN_EBM_CHECKED"))
+SERIAL = bool(os.environ.get("SKLEARN_EBM_SERIAL"))
+
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": CHECKED,
+    "wraparound": False,
+    "initializedcheck": CHECKED,
+    "cdivision": True,
+    "freethreading_compatible": True,
+}
+
+
+class BuildKernels(build_ext):
+    """Finds out how this compiler spells its flags, and whether there is one."""
+
+    def build_extensions(self):
+        msvc = self.compiler.compiler_type == "msvc"
+        # Contracted or reordered sums would differ between processors.
+        flags = ["/O2"] if msvc else ["-O3", "-ffp-contract=off"]
+        if not self._compiles([], []):
+            sys.exit(
+                "sklearn_ebm is compiled when it is installed and no working C "
+                "compiler was found: install one (gcc, clang or MSVC) and try again."
+            )
+        openmp = [] if SERIAL else self._openmp_flags(msvc)
+        for extension in self.extensions:
+            extension.extra_compile_args = flags + openmp
+            extension.extra_link_args = [] if msvc else openmp
+        super().build_extensions()
+
+    def _openmp_flags(self, msvc):
+        for flags in [["/openmp"]] if msvc else [["-fopenmp"]]:
+            if self._compiles(flags, [] if msvc else flags, "#include <omp.h>"):
+                return flags
+        print("warning: this compiler has no OpenMP; the kernels will be serial.")
+        return []
+
+    def _compiles(self, compile_args, link_args, include=""):
+        with tempfile.TemporaryDirectory() as folder:
+            source = os.path.join(folder, "probe.c")
+            with open(source, "w") as file:
+                file.write(f"{include}\nint main(void) {{ return 0; }}\n")
+            try:
+                objects = self.compiler.compile(
+                    [source], output_dir=folder, extra_postargs=compile_args
+                )
+                self.compiler.link_executable(
+                    objects, os.path.join(folder, "probe"), extra_postargs=link_args
+                )
+            except Exception as error:  # each compiler class raises its own
+                print(f"probe failed: {error}")
+                return False
+        return True
+
+
+setup(
+    ext_modules=cythonize(
+        [
+            Extension(
+                f"sklearn_ebm.{name}", [f"sklearn_ebm/{name}.pyx"], depends=HEADERS
+            )
+            for name in KERNELS
+        ],
+        compiler_directives=DIRECTIVES,
+    ),
+    cmdclass={"build_ext": BuildKernels},
+)

@@ -1,0 +1,926 @@
+# Block-Gibbs kernels: half-sweeps between two layers, chains, and the training
+# of a restricted Boltzmann machine by (persistent) contrastive divergence.
+#
+# The states of a Boltzmann machine are bits, so every product here is a sum of
+# the rows of a matrix that a list of active units names, and costs nothing for
+# the units that are off:
+#
+#   half-sweep   field[r] = bias + sum of weight rows of the units on in row r
+#   gradient     g[i] = sum over the rows r in which feature i is on of p(h | r)
+#
+# Weights are packed in panels (see _simd.h). Threads share panels or rows; no
+# sum is ever split between threads, so results do not depend on their number.
+import numpy as np
+
+from cython.parallel cimport parallel
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from ._openmp cimport (
+    bound,
+    omp_get_num_threads,
+    omp_get_thread_num,
+    team_barrier,
+)
+from ._panels cimport Panels, address, aligned
+from ._rows cimport RowBlock, Rows
+from ._simd cimport (
+    GROUP,
+    PANEL_BYTES,
+    PHILOX_ROUNDS,
+    ActiveRows,
+    Leaves,
+    PanelUpdate,
+    VisibleUpdate,
+    list_bits,
+    list_groups,
+    philox4x32,
+    select_leaves,
+)
+
+from ._openmp import effective_n_threads
+
+# Rows that are worked on together. Also the largest piece of a minibatch: its
+# subset sums (4 panels x 2 phases x 512 rows of 64 bytes) still fit a cache.
+cdef Py_ssize_t BLOCK = 128
+# Sums of fewer panel rows than this (about 40 microseconds) are not worth a
+# second thread.
+cdef double LEAST_WORK = 1e5
+
+
+def instruction_set():
+    """Name of the instruction set the kernels run on."""
+    return (<bytes> select_leaves(4).name).decode()
+
+
+def philox(counter, key, int rounds=PHILOX_ROUNDS):
+    """Four 32-bit words of Philox4x32 for a counter (4 words) and a 64-bit key."""
+    cdef uint32_t[::1] x = np.array(counter, dtype=np.uint32)
+    philox4x32(&x[0], <uint64_t> key, rounds)
+    return np.asarray(x)
+
+
+def padded_bias(bias, Panels layer):
+    """Biases on whole panels; the units that pad the last one stay off."""
+    memory = aligned(layer.n_panels * PANEL_BYTES)
+    values = memory.view(layer.dtype)
+    values[:] = -1e30
+    values[: layer.n_columns] = bias
+    return memory
+
+
+cdef class Layer:
+    """One direction between two layers: weights and the biases they lead to."""
+
+    def __cinit__(self, Panels weights, bias):
+        self.weights = weights
+        self.leaves = weights.leaves
+        self.bias_memory = padded_bias(bias, weights)
+        self.bias = address(self.bias_memory)
+
+    @property
+    def n_units(self):
+        return self.weights.n_columns
+
+    cdef void fields(
+        self, const ActiveRows *rows, Py_ssize_t n_rows, Py_ssize_t start,
+        Py_ssize_t stop, char *out, Py_ssize_t stride,
+    ) noexcept nogil:
+        """out[p - start][r] = the field of panel p in row r."""
+        self.leaves.sum_active(
+            rows, n_rows, self.weights.data + start * self.weights.stride,
+            self.weights.stride, <int> (stop - start),
+            self.bias + start * PANEL_BYTES, 0, out, stride,
+        )
+
+
+cdef int32_t _lower_bound(const uint32_t *x, int32_t n, uint32_t least) noexcept nogil:
+    """First place in an ascending list whose entry is not below `least`."""
+    cdef int32_t low = 0, middle
+    while low < n:
+        middle = (low + n) // 2
+        if x[middle] < least:
+            low = middle + 1
+        else:
+            n = middle
+    return low
+
+
+def half_sweep(
+    Rows rows, Layer layer, *, fields=None, means=None, samples=None, key=0,
+    step=0, Purpose purpose=DRAW_DATA,
+):
+    """Sum into the units of a layer from rows of the layer before.
+
+    Fills the arrays that are given, each (n_rows, n_units): `fields` and
+    `means` of the layer's dtype, `samples` of bool.
+    """
+    cdef Py_ssize_t n_rows = rows.n_rows, n_panels = layer.weights.n_panels
+    cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
+    cdef int n_threads = min(
+        n_blocks,
+        effective_n_threads(n_rows * rows.n_columns * rows.density * n_panels,
+                            LEAST_WORK),
+    )
+    cdef RowBlock room = RowBlock(rows, n_threads * BLOCK, n_threads)
+    cdef Py_ssize_t stride = BLOCK * PANEL_BYTES
+    cdef Py_ssize_t bits_stride = (n_panels * layer.leaves.lanes + 63) // 64 * 8
+    out_memory = aligned(n_threads * n_panels * stride)
+    bits_memory = aligned(n_threads * BLOCK * bits_stride)
+    draw_memory = aligned(n_threads * 2 * stride)
+    cdef char *out = address(out_memory)
+    cdef char *bits = address(bits_memory)
+    cdef char *draws = address(draw_memory)
+    cdef unsigned char[:, ::1] fields_ = _bytes(fields, rows, layer)
+    cdef unsigned char[:, ::1] means_ = _bytes(means, rows, layer)
+    cdef unsigned char[:, ::1] samples_ = _bytes(samples, rows, layer)
+    cdef bint want_fields = fields is not None, want_means = means is not None
+    cdef bint want_samples = samples is not None
+    cdef uint64_t key_ = key, step_ = step
+    cdef Py_ssize_t block, start, stop, first, n, r, p
+    cdef int thread, team
+    cdef ActiveRows active
+    cdef char *my_out
+    cdef char *my_bits
+    with nogil, parallel(num_threads=n_threads):
+        thread = omp_get_thread_num()
+        team = omp_get_num_threads()
+        start = bound(n_blocks, thread, team)
+        stop = bound(n_blocks, thread + 1, team)
+        my_out = out + thread * n_panels * stride
+        my_bits = bits + thread * BLOCK * bits_stride
+        active = room.at(thread * BLOCK)
+        for block in range(start, stop):
+            first = block * BLOCK
+            n = min(BLOCK, n_rows - first)
+            for r in range(n):
+                room.read(rows, thread * BLOCK + r, first + r, thread)
+            layer.fields(&active, n, 0, n_panels, my_out, stride)
+            if want_fields:
+                _unpack(layer, my_out, n, &fields_[first, 0])
+            if not (want_means or want_samples):
+                continue
+            for p in range(n_panels):
+                layer.leaves.logistic(my_out + p * stride, n)
+            if want_means:
+                _unpack(layer, my_out, n, &means_[first, 0])
+            if want_samples:
+                for p in range(n_panels):
+                    layer.leaves.bernoulli(
+                        my_out + p * stride, n, <uint32_t> p, key_, step_,
+                        <uint32_t> first, purpose,
+                        <uint16_t *> (draws + thread * 2 * stride),
+                        my_bits + p * layer.leaves.lanes // 8, bits_stride,
+                    )
+                for r in range(n):
+                    _spread(my_bits + r * bits_stride, layer.weights.n_columns,
+                            &samples_[first + r, 0])
+
+
+cdef object _bytes(array, Rows rows, Layer layer):
+    """A view of an output array as bytes, checked; a dummy for None."""
+    if array is None:
+        return np.empty((1, 1), dtype=np.uint8)
+    if array.shape != (rows.n_rows, layer.weights.n_columns):
+        raise ValueError(f"output of shape {array.shape} does not fit")
+    return array.view(np.uint8)
+
+
+cdef void _unpack(Layer layer, const char *panels, Py_ssize_t n, void *out) noexcept nogil:
+    """Panels (n_panels, BLOCK rows) to n plain rows."""
+    cdef Py_ssize_t size = layer.weights.n_columns * layer.leaves.itemsize
+    cdef Py_ssize_t r, p, at
+    for r in range(n):
+        for p in range(layer.weights.n_panels):
+            at = p * PANEL_BYTES
+            memcpy(
+                <char *> out + r * size + at,
+                panels + (p * BLOCK + r) * PANEL_BYTES, min(PANEL_BYTES, size - at),
+            )
+
+
+cdef void _spread(const char *bits, Py_ssize_t n, unsigned char *out) noexcept nogil:
+    """Bits to bytes."""
+    cdef Py_ssize_t k
+    for k in range(n):
+        out[k] = <unsigned char> (bits[k // 8] >> (k % 8)) & 1
+
+
+cdef class Bits:
+    """Rows of bits of a layer (padded to 64), and their lists."""
+
+    cdef Py_ssize_t n_rows, n_words
+    cdef uint64_t *words
+    cdef ActiveRows active
+    cdef list memory
+
+    def __cinit__(self, Py_ssize_t n_rows, Py_ssize_t n_units):
+        self.n_rows, self.n_words = n_rows, (n_units + 63) // 64
+        self.memory = [
+            aligned(n_rows * self.n_words * 8),
+            aligned(n_rows * self.n_words * 256),
+            aligned(n_rows * 4),
+        ]
+        self.words = <uint64_t *> address(self.memory[0])
+        self.active.index = <uint32_t *> address(self.memory[1])
+        self.active.length = <int32_t *> address(self.memory[2])
+        self.active.value = NULL
+        self.active.stride = self.n_words * 64
+
+    cdef void list_row(self, Py_ssize_t r) noexcept nogil:
+        self.active.length[r] = list_bits(
+            self.words + r * self.n_words, self.n_words,
+            self.active.index + r * self.active.stride,
+        )
+
+    cdef ActiveRows at(self, Py_ssize_t r) noexcept nogil:
+        cdef ActiveRows rows = self.active
+        rows.index += r * rows.stride
+        rows.length += r
+        return rows
+
+    def set(self, states):
+        """Take 0/1 states of shape (n_rows, n_units)."""
+        packed = np.packbits(np.asarray(states) != 0, axis=1, bitorder="little")
+        rows = self.memory[0].reshape(self.n_rows, self.n_words * 8)
+        rows[:, : packed.shape[1]] = packed
+
+    def get(self, Py_ssize_t n_units, dtype):
+        rows = self.memory[0].reshape(self.n_rows, self.n_words * 8)
+        bits = np.unpackbits(rows, axis=1, count=n_units, bitorder="little")
+        return bits.astype(dtype)
+
+
+cdef struct Draw:
+    # The random bits of a sweep: key, counter, and room for 16-bit draws.
+    uint64_t key
+    uint64_t step
+    uint32_t row0
+    Purpose purpose
+    uint16_t *room
+
+
+cdef inline Draw make_draw(
+    uint64_t key, uint64_t step, Py_ssize_t row0, Purpose purpose, char *room
+) noexcept nogil:
+    cdef Draw draw
+    draw.key, draw.step, draw.purpose = key, step, purpose
+    draw.row0, draw.room = <uint32_t> row0, <uint16_t *> room
+    return draw
+
+
+cdef void sample_panels(
+    Layer layer, const ActiveRows *given, Py_ssize_t n, Py_ssize_t start,
+    Py_ssize_t stop, Draw draw, char *fields, bint keep, Bits out, Py_ssize_t first,
+) noexcept nogil:
+    """Sample panels start..stop of n rows of a layer given the layer before.
+
+    The bits go to rows first.. of `out` unless the draw has the purpose NO_DRAW.
+    The means stay in fields (stop - start, n) if `keep`; otherwise it has room
+    for GROUP panels.
+    """
+    cdef Py_ssize_t p = start, q, stride = n * PANEL_BYTES
+    cdef int lanes = layer.leaves.lanes
+    while p < stop:
+        layer.fields(given, n, p, min(p + GROUP, stop), fields, stride)
+        for q in range(p, min(p + GROUP, stop)):
+            layer.leaves.logistic(fields + (q - p) * stride, n)
+            if draw.purpose != NO_DRAW:
+                layer.leaves.bernoulli(
+                    fields + (q - p) * stride, n, <uint32_t> q, draw.key, draw.step,
+                    draw.row0, draw.purpose, draw.room,
+                    <char *> (out.words + first * out.n_words) + q * lanes // 8,
+                    out.n_words * 8,
+                )
+        if keep:
+            fields += GROUP * stride
+        p += GROUP
+
+
+def run_chains(
+    Layer up, Layer down, states, Py_ssize_t n_steps, key, step, Py_ssize_t row0=0
+):
+    """Advance chains by n_steps sweeps (hidden, then visible), in place.
+
+    states : bool array (n_chains, n_visible). Row r is chain row0 + r of the
+    random counter; sweep s uses step + s.
+    """
+    cdef Py_ssize_t n_rows = states.shape[0], n_panels
+    n_panels = max(up.weights.n_panels, down.weights.n_panels)
+    cdef Bits visible = Bits(n_rows, down.weights.n_columns)
+    cdef Bits hidden = Bits(n_rows, up.weights.n_columns)
+    visible.set(states)
+    cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
+    cdef double work = 0.2 * n_rows * (
+        up.weights.n_rows * up.weights.n_panels
+        + down.weights.n_rows * down.weights.n_panels
+    )
+    cdef int most = effective_n_threads(n_steps * work, LEAST_WORK)
+    # Chains are independent: cut them finer when there are threads to spare.
+    if n_blocks < most:
+        n_blocks = min(most, n_rows)
+    cdef int n_threads = min(n_blocks, most)
+    cdef Py_ssize_t size = GROUP * ((n_rows + n_blocks - 1) // n_blocks) * PANEL_BYTES
+    field_memory = aligned(n_threads * size)
+    draw_memory = aligned(n_threads * size)
+    cdef char *fields = address(field_memory)
+    cdef char *draws = address(draw_memory)
+    cdef uint64_t key_ = key, step_ = step
+    cdef Py_ssize_t block, start, stop, first, last, s, r
+    cdef int thread, team
+    cdef ActiveRows active
+    cdef Draw draw
+    with nogil, parallel(num_threads=n_threads):
+        thread = omp_get_thread_num()
+        team = omp_get_num_threads()
+        start = bound(n_blocks, thread, team)
+        stop = bound(n_blocks, thread + 1, team)
+        for block in range(start, stop):
+            first = bound(n_rows, block, n_blocks)
+            last = bound(n_rows, block + 1, n_blocks)
+            for s in range(n_steps):
+                for r in range(first, last):
+                    visible.list_row(r)
+                active = visible.at(first)
+                draw = make_draw(
+                    key_, step_ + s, row0 + first, DRAW_HIDDEN, draws + thread * size
+                )
+                sample_panels(
+                    up, &active, last - first, 0, up.weights.n_panels, draw,
+                    fields + thread * size, False, hidden, first,
+                )
+                for r in range(first, last):
+                    hidden.list_row(r)
+                active = hidden.at(first)
+                draw = make_draw(
+                    key_, step_ + s, row0 + first, DRAW_VISIBLE, draws + thread * size
+                )
+                sample_panels(
+                    down, &active, last - first, 0, down.weights.n_panels, draw,
+                    fields + thread * size, False, visible, first,
+                )
+    states[...] = visible.get(down.weights.n_columns, bool)
+
+
+cdef class Trainer:
+    """A restricted Boltzmann machine in training.
+
+    Holds the packed parameters, their velocities and averages, the chains and
+    every buffer; `run` advances it by minibatches in one call without the GIL.
+    A minibatch is worked on in passes of at most BLOCK rows and BLOCK chains
+    whose gradients add up; the last of them takes the step.
+    """
+
+    cdef readonly Py_ssize_t n_visible, n_hidden, n_chains, batch_size, n_passes
+    cdef readonly uint64_t step
+    cdef public double momentum, weight_decay, offset_rate
+    cdef Py_ssize_t n_gibbs_steps, n_averaged
+    cdef bint persistent
+    cdef uint64_t key
+    cdef object dtype
+    cdef const Leaves *leaves
+    cdef Rows rows
+    cdef RowBlock room
+    cdef Layer up, down
+    cdef Bits hidden, visible
+    # The bytes behind every pointer below, by name.
+    cdef dict memory
+    cdef PanelUpdate update
+    cdef VisibleUpdate visible_update
+    cdef char *data_total
+    cdef char *chain_total
+    cdef double *feature_sums
+    # Of a pass: lists of the gradient, means, and pairs for feature_sums.
+    cdef ActiveRows groups, reals
+    cdef char *data_means
+    cdef char *chain_means
+    cdef double *row_sums
+    cdef double *entry_sums
+    # Of a thread: fields, draws and tables.
+    cdef char *scratch
+    cdef Py_ssize_t scratch_size
+
+    def __cinit__(
+        self, Rows rows, components, intercept_hidden, intercept_visible, *,
+        Py_ssize_t batch_size, chains, key, step, Py_ssize_t n_gibbs_steps,
+        visible_offset, hidden_offset,
+    ):
+        """chains : 0/1 array (n_chains, n_hidden), or None without persistence."""
+        self.rows, self.key, self.step = rows, key, step
+        self.persistent, self.n_gibbs_steps = chains is not None, n_gibbs_steps
+        self.n_hidden, self.n_visible = components.shape
+        self.dtype = rows.dtype
+        self.leaves = select_leaves(self.dtype.itemsize)
+        self.batch_size = min(batch_size, rows.n_rows)
+        self.n_chains = chains.shape[0] if self.persistent else self.batch_size
+        self.n_passes = (max(self.n_chains, self.batch_size) + BLOCK - 1) // BLOCK
+        components = np.asarray(components, self.dtype)
+        self.up = Layer(Panels.from_columns(components), intercept_hidden)
+        self.down = Layer(
+            Panels(self.n_hidden, self.n_visible, self.dtype), intercept_visible
+        )
+        self.hidden = Bits(
+            self.n_chains if self.persistent else min(BLOCK, self.batch_size),
+            self.n_hidden,
+        )
+        if self.persistent:
+            self.hidden.set(chains)
+        self.visible = Bits(min(BLOCK, self.n_chains), self.n_visible)
+        self._allocate(min(BLOCK, self.batch_size), min(BLOCK, self.n_chains))
+        self._array("visible_offset")[: self.n_visible] = visible_offset
+        self._array("hidden_offset")[: self.n_hidden] = hidden_offset
+
+    def _allocate(self, Py_ssize_t n, Py_ssize_t m):
+        """Buffers for passes of at most n rows and m chains."""
+        cdef Py_ssize_t n_panels = self.up.weights.n_panels
+        cdef Py_ssize_t n_features = self.rows.n_words * 64
+        cdef Py_ssize_t entries = 16 * ((m + 3) // 4)
+        cdef bint binary = self.rows.binary
+        cdef Py_ssize_t on_panels = n_panels * PANEL_BYTES
+        cdef Py_ssize_t on_features = self.down.weights.n_panels * PANEL_BYTES
+        cdef int n_threads = effective_n_threads(self._work(), LEAST_WORK)
+        if binary:
+            entries += 16 * ((n + 3) // 4)
+        self.room = RowBlock(self.rows, n, n_threads)
+        self.memory = {}
+        self.update.visible_offset = self._bytes("visible_offset", on_features)
+        self.update.visible_change = self._bytes("visible_change", on_features)
+        self.update.hidden_offset = self._bytes("hidden_offset", on_panels)
+        self.update.carry = NULL
+        if self.n_passes > 1:
+            self.update.carry = self._bytes("carry", n_panels * self.up.weights.stride)
+        self.data_total = self._bytes("data_total", on_panels)
+        self.chain_total = self._bytes("chain_total", on_panels)
+        self.feature_sums = <double *> self._bytes("feature_sums", n_features * 16)
+        self.groups.stride = entries // 16
+        self.groups.index = <uint32_t *> self._bytes(
+            "groups", n_features * self.groups.stride * 4
+        )
+        self.groups.length = <int32_t *> self._bytes("group_lengths", n_features * 4)
+        self.groups.value = NULL
+        self.reals.stride = 0 if binary else n
+        self.reals.index = <uint32_t *> self._bytes(
+            "reals", n_features * self.reals.stride * 4
+        )
+        self.reals.value = self._bytes(
+            "real_values", n_features * self.reals.stride * self.dtype.itemsize
+        )
+        self.reals.length = <int32_t *> self._bytes("real_lengths", n_features * 4)
+        self.data_means = self._bytes("data_means", n * on_panels)
+        self.chain_means = self._bytes("chain_means", m * on_panels)
+        self.row_sums = <double *> self._bytes("row_sums", (n + m + 8) * 16)
+        self.entry_sums = <double *> self._bytes("entry_sums", entries * 16)
+        # Tables, or fields and draws: a thread needs one or the other.
+        self.scratch_size = GROUP * PANEL_BYTES * max(entries + n, 2 * m)
+        self.scratch = self._bytes("scratch", n_threads * self.scratch_size)
+
+    cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL:
+        self.memory[name] = aligned(max(n_bytes, PANEL_BYTES))
+        return address(self.memory[name])
+
+    def _array(self, name):
+        return self.memory[name].view(self.dtype)
+
+    def _work(self):
+        """Panel rows summed in a minibatch, roughly."""
+        cdef double data = self.batch_size * self.rows.density * self.n_visible
+        cdef double chain = self.n_chains * self.n_gibbs_steps * 0.2
+        return (
+            data * 1.5 * self.up.weights.n_panels
+            + chain * 2 * self.n_visible * self.up.weights.n_panels
+        )
+
+    # ---- What Python sees: parameters, averages, velocities, chains ----
+
+    def parameters(self):
+        """components (n_hidden, n_visible), hidden and visible intercepts."""
+        return (
+            self.up.weights.columns(),
+            self._intercept(self.up, self.n_hidden),
+            self._intercept(self.down, self.n_visible),
+        )
+
+    def _intercept(self, Layer layer, n):
+        return layer.bias_memory.view(self.dtype)[:n].copy()
+
+    def start_average(self):
+        """Begin a new average of the parameters over the coming minibatches."""
+        self._follow("average")
+        self.n_averaged = 0
+
+    def averages(self):
+        """Like `parameters`, averaged since `start_average`."""
+        if self.n_averaged == 0 or self.update.average == NULL:
+            return self.parameters()
+        return self._followed("average")
+
+    def start_velocity(self, velocity=None):
+        """Keep velocities, from zero or from what `velocities` returned."""
+        self._follow("velocity")
+        if velocity is not None:
+            components, hidden, visible = velocity
+            packed = Panels.from_columns(np.asarray(components, self.dtype))
+            self._array("velocity")[:] = packed.view().ravel()
+            self._array("hidden_velocity")[: self.n_hidden] = hidden
+            self._array("visible_velocity")[: self.n_visible] = visible
+
+    def velocities(self):
+        return self._followed("velocity")
+
+    def _follow(self, name):
+        """Room for one more copy of the parameters, zeroed."""
+        cdef Py_ssize_t n_panels = self.up.weights.n_panels
+        cdef char *weights = self._bytes(name, n_panels * self.up.weights.stride)
+        cdef char *hidden = self._bytes("hidden_" + name, n_panels * PANEL_BYTES)
+        cdef char *visible = self._bytes(
+            "visible_" + name, self.down.weights.n_panels * PANEL_BYTES
+        )
+        if name == "average":
+            self.update.average, self.update.hidden_average = weights, hidden
+            self.visible_update.average = visible
+        else:
+            self.update.velocity, self.update.hidden_velocity = weights, hidden
+            self.visible_update.velocity = visible
+
+    def _followed(self, name):
+        packed = Panels(self.n_visible, self.n_hidden, self.dtype)
+        packed.view().ravel()[:] = self._array(name)
+        return (
+            packed.columns(),
+            self._array("hidden_" + name)[: self.n_hidden].copy(),
+            self._array("visible_" + name)[: self.n_visible].copy(),
+        )
+
+    @property
+    def n_rows(self):
+        return self.rows.n_rows
+
+    @property
+    def n_batches(self):
+        return (self.rows.n_rows - 1) // self.batch_size + 1
+
+    def weight_norm(self):
+        """Frobenius norm of the weights."""
+        return float(np.linalg.norm(self.up.weights.view()))
+
+    def hidden_offset(self):
+        return self._array("hidden_offset")[: self.n_hidden].copy()
+
+    def chains(self):
+        """States of the persistent chains, (n_chains, n_hidden)."""
+        return self.hidden.get(self.n_hidden, self.dtype)
+
+    # ---- Training ----
+
+    def run(
+        self, const int64_t[::1] order, const double[::1] rates, Py_ssize_t start,
+        Py_ssize_t stop,
+    ):
+        """Do passes start..stop of an epoch over the rows in this order.
+
+        Pass p belongs to minibatch p // n_passes, which trains at its rate.
+        """
+        cdef int n_threads = effective_n_threads(self._work(), LEAST_WORK)
+        n_threads = min(n_threads, len(self.memory["scratch"]) // self.scratch_size)
+        cdef Py_ssize_t n_batches = (order.shape[0] - 1) // self.batch_size + 1
+        if not 0 <= start <= stop <= n_batches * self.n_passes <= (
+            rates.shape[0] * self.n_passes
+        ):
+            raise ValueError(f"there are no passes {start}..{stop}")
+        if order.shape[0] and not (
+            0 <= np.min(order) and np.max(order) < self.rows.n_rows
+        ):
+            raise ValueError("order names rows that are not there")
+        self._point()
+        cdef Py_ssize_t p
+        cdef int thread, team
+        with nogil, parallel(num_threads=n_threads):
+            thread = omp_get_thread_num()
+            team = omp_get_num_threads()
+            for p in range(start, stop):
+                self._pass(
+                    order, p // self.n_passes, p % self.n_passes,
+                    rates[p // self.n_passes], thread, team,
+                )
+
+    def _point(self):
+        """What an update needs and does not change from pass to pass."""
+        self.update.n_features = self.n_visible
+        self.update.panel_stride = self.up.weights.stride
+        self.update.bits = &self.groups
+        self.update.reals = NULL if self.rows.binary else &self.reals
+        self.update.momentum = self.visible_update.momentum = self.momentum
+        self.update.weight_decay = self.weight_decay
+        self.update.offset_rate = self.offset_rate
+        self.visible_update.bias = self.down.bias
+        self.visible_update.offset = self.update.visible_offset
+        self.visible_update.sums = self.feature_sums
+
+    cdef void _pass(
+        self, const int64_t[::1] order, Py_ssize_t batch, Py_ssize_t part,
+        double rate, int thread, int team,
+    ) noexcept nogil:
+        """One pass, as one thread of a team does it; all threads keep step."""
+        cdef Py_ssize_t batch_rows = min(
+            self.batch_size, order.shape[0] - batch * self.batch_size
+        )
+        cdef Py_ssize_t batch_chains = self.n_chains if self.persistent else batch_rows
+        cdef Py_ssize_t at = part * BLOCK
+        cdef Py_ssize_t n = max(0, min(BLOCK, batch_rows - at))
+        cdef Py_ssize_t m = max(0, min(BLOCK, batch_chains - at))
+        cdef Py_ssize_t first_chain = at if self.persistent else 0
+        cdef Py_ssize_t r, start, stop
+        cdef char *scratch = self.scratch + thread * self.scratch_size
+        cdef Draw draw
+        draw.key, draw.row0 = self.key, <uint32_t> at
+        draw.room = <uint16_t *> (scratch + GROUP * m * PANEL_BYTES)
+
+        # Read the rows; turn the weights round for the way down.
+        start = bound(n, thread, team)
+        stop = bound(n, thread + 1, team)
+        for r in range(start, stop):
+            self.room.read(
+                self.rows, r, order[batch * self.batch_size + at + r], thread
+            )
+        if part == 0:
+            self._transpose(thread, team)
+        if self.persistent:
+            self._list_hidden(first_chain, m, thread, team)
+        team_barrier()
+
+        self._data_means(n, draw, scratch, thread, team)
+        if not self.persistent:
+            team_barrier()
+            self._list_hidden(first_chain, m, thread, team)
+            team_barrier()
+        self._gibbs(n, m, first_chain, draw, scratch, thread, team)
+
+        self._sum_rows(n, m, batch_rows, batch_chains, thread, team)
+        team_barrier()
+        self._sum_features(n, m, part == 0, thread, team)
+        team_barrier()
+        self._update(n, m, batch_rows, batch_chains, part, rate, scratch, thread, team)
+        team_barrier()
+        if thread == 0 and part == self.n_passes - 1:
+            self.step += self.n_gibbs_steps
+            self.n_averaged += 1
+        team_barrier()
+
+    cdef void _transpose(self, int thread, int team) noexcept nogil:
+        cdef Py_ssize_t p, start, stop
+        start = bound(self.down.weights.n_panels, thread, team)
+        stop = bound(self.down.weights.n_panels, thread + 1, team)
+        for p in range(start, stop):
+            self.leaves.transpose(
+                self.up.weights.data + p * self.leaves.lanes * PANEL_BYTES,
+                self.up.weights.stride,
+                self.down.weights.data + p * self.down.weights.stride,
+                self.up.weights.n_panels,
+            )
+
+    cdef void _list_hidden(
+        self, Py_ssize_t first, Py_ssize_t m, int thread, int team
+    ) noexcept nogil:
+        cdef Py_ssize_t r, start, stop
+        start = bound(m, thread, team)
+        stop = bound(m, thread + 1, team)
+        for r in range(first + start, first + stop):
+            self.hidden.list_row(r)
+
+    cdef void _data_means(
+        self, Py_ssize_t n, Draw draw, char *scratch, int thread, int team
+    ) noexcept nogil:
+        """p(h | data); without persistence the chains start from its samples."""
+        cdef ActiveRows active = self.room.at(0)
+        cdef Py_ssize_t start, stop
+        start = bound(self.up.weights.n_panels, thread, team)
+        stop = bound(self.up.weights.n_panels, thread + 1, team)
+        draw.step = self.step
+        draw.purpose = NO_DRAW if self.persistent else DRAW_DATA
+        sample_panels(
+            self.up, &active, n, start, stop, draw,
+            self.data_means + start * n * PANEL_BYTES, True, self.hidden, 0,
+        )
+
+    cdef void _gibbs(
+        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t first_chain, Draw draw,
+        char *scratch, int thread, int team,
+    ) noexcept nogil:
+        """Sweeps of the chains, and the lists of the gradient on the way."""
+        cdef ActiveRows active
+        cdef Py_ssize_t s, r, start, stop
+        cdef bint last
+        for s in range(self.n_gibbs_steps):
+            last = s == self.n_gibbs_steps - 1
+            draw.step = self.step + s
+            active = self.hidden.at(first_chain)
+            start = bound(self.down.weights.n_panels, thread, team)
+            stop = bound(self.down.weights.n_panels, thread + 1, team)
+            draw.purpose = DRAW_VISIBLE
+            sample_panels(
+                self.down, &active, m, start, stop, draw, scratch, False,
+                self.visible, 0,
+            )
+            team_barrier()
+            start = bound(m, thread, team)
+            stop = bound(m, thread + 1, team)
+            for r in range(start, stop):
+                self.visible.list_row(r)
+            if last:
+                self._list_features(n, m, thread, team)
+            team_barrier()
+            active = self.visible.at(0)
+            start = bound(self.up.weights.n_panels, thread, team)
+            stop = bound(self.up.weights.n_panels, thread + 1, team)
+            draw.purpose = DRAW_HIDDEN
+            sample_panels(
+                self.up, &active, m, start, stop, draw,
+                self.chain_means + start * m * PANEL_BYTES, True, self.hidden,
+                first_chain,
+            )
+            team_barrier()
+            if not last:
+                self._list_hidden(first_chain, m, thread, team)
+                team_barrier()
+
+    cdef void _list_features(
+        self, Py_ssize_t n, Py_ssize_t m, int thread, int team
+    ) noexcept nogil:
+        """For each feature, the rows of the data and of the chains it is on in."""
+        cdef Py_ssize_t word, start, stop, r, i
+        cdef int32_t k
+        cdef uint32_t *index
+        cdef int32_t *length
+        cdef Py_ssize_t entries = 0
+        cdef ActiveRows active
+        start = bound(self.rows.n_words, thread, team)
+        stop = bound(self.rows.n_words, thread + 1, team)
+        memset(self.groups.length + 64 * start, 0, 64 * (stop - start) * 4)
+        if self.rows.binary:
+            entries = 16 * ((n + 3) // 4)
+        for word in range(start, stop):
+            index = self.groups.index + 64 * word * self.groups.stride
+            length = self.groups.length + 64 * word
+            if self.rows.binary:
+                list_groups(
+                    self.room.bits, n, self.rows.n_words, word, 0, index,
+                    self.groups.stride, length,
+                )
+            list_groups(
+                self.visible.words, m, self.visible.n_words, word,
+                <uint32_t> entries, index, self.groups.stride, length,
+            )
+        if self.rows.binary:
+            return
+        memset(self.reals.length + 64 * start, 0, 64 * (stop - start) * 4)
+        for r in range(n):
+            active = self.room.at(r)
+            k = _lower_bound(active.index, active.length[0], <uint32_t> (64 * start))
+            while k < active.length[0] and active.index[k] < 64 * stop:
+                i = active.index[k]
+                i = i * self.reals.stride + self.reals.length[i]
+                self.reals.index[i] = <uint32_t> r
+                memcpy(
+                    <char *> self.reals.value + i * self.leaves.itemsize,
+                    <char *> active.value + k * self.leaves.itemsize,
+                    self.leaves.itemsize,
+                )
+                self.reals.length[active.index[k]] += 1
+                k += 1
+
+    cdef void _sum_rows(
+        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t batch_rows,
+        Py_ssize_t batch_chains, int thread, int team,
+    ) noexcept nogil:
+        """For each row: its share of the mean, and that times h . offset."""
+        cdef Py_ssize_t n_groups = (n + 3) // 4, m_groups = (m + 3) // 4
+        cdef Py_ssize_t g, start, stop
+        start = bound(n_groups + m_groups, thread, team)
+        stop = bound(n_groups + m_groups, thread + 1, team)
+        for g in range(start, stop):
+            if g < n_groups:
+                self._sum_group(
+                    self.data_means, n, 4 * g, 1.0 / batch_rows,
+                    self.row_sums + 8 * g,
+                    self.entry_sums + 32 * g if self.rows.binary else NULL,
+                )
+            else:
+                self._sum_group(
+                    self.chain_means, m, 4 * (g - n_groups), -1.0 / batch_chains,
+                    self.row_sums + 8 * g,
+                    self.entry_sums
+                    + 32 * (g if self.rows.binary else g - n_groups),
+                )
+
+    cdef void _sum_group(
+        self, const char *means, Py_ssize_t n, Py_ssize_t first, double part,
+        double *rows, double *entries,
+    ) noexcept nogil:
+        """Pairs of four rows, and (if wanted) of their 16 subsets."""
+        cdef double projection[4]
+        cdef Py_ssize_t k, b, count = min(4, n - first)
+        memset(rows, 0, 8 * sizeof(double))
+        self.leaves.project(
+            means + first * PANEL_BYTES, n * PANEL_BYTES, count,
+            self.up.weights.n_panels, self.update.hidden_offset, projection,
+        )
+        for k in range(count):
+            rows[2 * k], rows[2 * k + 1] = part, part * projection[k]
+        if entries == NULL:
+            return
+        entries[0] = entries[1] = 0
+        for k in range(4):
+            for b in range(1 << k):
+                entries[2 * ((1 << k) + b)] = entries[2 * b] + rows[2 * k]
+                entries[2 * ((1 << k) + b) + 1] = entries[2 * b + 1] + rows[2 * k + 1]
+
+    cdef void _sum_features(
+        self, Py_ssize_t n, Py_ssize_t m, bint first, int thread, int team
+    ) noexcept nogil:
+        cdef Py_ssize_t start, stop, r
+        cdef double change = 0
+        start = bound(self.rows.n_words, thread, team)
+        stop = bound(self.rows.n_words, thread + 1, team)
+        self.leaves.feature_sums(
+            &self.groups, self.update.reals, self.entry_sums, self.row_sums,
+            64 * start, min(64 * stop, self.n_visible), first, self.feature_sums,
+            <void *> self.update.visible_change,
+        )
+        if thread == 0:
+            for r in range(4 * ((n + 3) // 4 + (m + 3) // 4)):
+                change += self.row_sums[2 * r + 1]
+            if not first:
+                change += self.visible_update.projected_change
+            self.visible_update.projected_change = change
+            self.leaves.project(
+                self.update.hidden_offset, PANEL_BYTES, 1, self.up.weights.n_panels,
+                self.update.hidden_offset, &self.visible_update.squared_offset,
+            )
+
+    cdef void _update(
+        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t batch_rows,
+        Py_ssize_t batch_chains, Py_ssize_t part, double rate, char *scratch,
+        int thread, int team,
+    ) noexcept nogil:
+        """Tables of this pass, then the gradient and (last pass) the step."""
+        cdef PanelUpdate u = self.update
+        cdef VisibleUpdate v = self.visible_update
+        cdef Py_ssize_t stride = self.up.weights.stride
+        cdef Py_ssize_t data_entries = n if u.reals != NULL else 16 * ((n + 3) // 4)
+        cdef Py_ssize_t p, q, at, start, stop
+        cdef char *table
+        u.first, u.last = part == 0, part == self.n_passes - 1
+        u.learning_rate = v.learning_rate = rate
+        u.average_rate = v.average_rate = 1.0 / (self.n_averaged + 1)
+        u.table_stride = (data_entries + 16 * ((m + 3) // 4)) * PANEL_BYTES
+        u.table = u.real_rows = scratch
+        u.real_stride = u.table_stride
+        if u.reals != NULL:
+            u.table = scratch + n * PANEL_BYTES
+        start = bound(self.up.weights.n_panels, thread, team)
+        stop = bound(self.up.weights.n_panels, thread + 1, team)
+        p = start
+        while p < stop:
+            for q in range(p, min(p + GROUP, stop)):
+                table = scratch + (q - p) * u.table_stride
+                self._tabulate(n, m, q, 1.0 / batch_rows, -1.0 / batch_chains,
+                               u.first, table, table + data_entries * PANEL_BYTES)
+            at = p * PANEL_BYTES
+            u.weights = self.up.weights.data + p * stride
+            u.hidden_bias = self.up.bias + at
+            u.hidden_offset = self.update.hidden_offset + at
+            u.data_total, u.chain_total = self.data_total + at, self.chain_total + at
+            if u.carry != NULL:
+                u.carry = self.update.carry + p * stride
+            if u.velocity != NULL:
+                u.velocity = self.update.velocity + p * stride
+                u.hidden_velocity = self.update.hidden_velocity + at
+            if u.average != NULL:
+                u.average = self.update.average + p * stride
+                u.hidden_average = self.update.hidden_average + at
+            self.leaves.update_panels(&u, <int> min(GROUP, stop - p))
+            p += GROUP
+        if u.last:
+            start = bound(self.n_visible, thread, team)
+            stop = bound(self.n_visible, thread + 1, team)
+            self.leaves.visible_step(&v, start, stop)
+
+    cdef void _tabulate(
+        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t panel, double data_part,
+        double chain_part, bint first, char *data_table, char *chain_table,
+    ) noexcept nogil:
+        """Tables of a panel for both phases, and the totals of its means."""
+        cdef char *data_total = self.data_total + panel * PANEL_BYTES
+        cdef char *chain_total = self.chain_total + panel * PANEL_BYTES
+        cdef char *data = self.data_means + panel * n * PANEL_BYTES
+        if first:
+            memset(data_total, 0, PANEL_BYTES)
+            memset(chain_total, 0, PANEL_BYTES)
+        if self.rows.binary:
+            self.leaves.subset_sums(data, n, data_part, data_table, data_total)
+        else:
+            self.leaves.scale_rows(data, n, data_part, data_table, data_total)
+        self.leaves.subset_sums(
+            self.chain_means + panel * m * PANEL_BYTES, m, chain_part, chain_table,
+            chain_total,
+        )

@@ -1,0 +1,50 @@
+# Rows of data, read as they are (see _rows.pyx).
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+
+from ._simd cimport ActiveRows, Leaves
+
+
+cdef class Rows:
+    cdef readonly Py_ssize_t n_rows, n_columns, n_words
+    cdef readonly object dtype
+    cdef readonly bint binary
+    cdef readonly double minimum, maximum, density
+    cdef readonly object column_means
+    cdef object source
+    cdef const Leaves *leaves
+    cdef const char *data
+    cdef const char *indices
+    cdef const char *indptr
+    cdef int value_size, index_size
+    cdef Py_ssize_t row_stride, column_stride
+
+    cdef int32_t read(
+        self, Py_ssize_t row, uint64_t *bits, uint32_t *index, void *value,
+        char *scratch,
+    ) noexcept nogil
+    cdef int32_t _read_sparse(
+        self, Py_ssize_t row, uint64_t *bits, uint32_t *index, void *value
+    ) noexcept nogil
+    cdef bint _is_zero(self, Py_ssize_t k) noexcept nogil
+    cdef void _store(
+        self, void *value, Py_ssize_t n, const char *x, Py_ssize_t k
+    ) noexcept nogil
+    cdef void _scan_block(
+        self, Py_ssize_t block, RowBlock room, int thread, double *found, double *sums
+    ) noexcept nogil
+
+
+cdef class RowBlock:
+    # Room for some rows that have been read: bits, lists, values.
+    cdef ActiveRows active
+    cdef uint64_t *bits
+    cdef Py_ssize_t n_words
+    cdef int itemsize
+    cdef char *scratch
+    cdef Py_ssize_t scratch_size
+    cdef list memory
+
+    cdef ActiveRows at(self, Py_ssize_t slot) noexcept nogil
+    cdef void read(
+        self, Rows rows, Py_ssize_t slot, Py_ssize_t row, int thread
+    ) noexcept nogil

@@ -1,0 +1,240 @@
+# Rows of data, read as they are: dense (bool, uint8, float32, float64, any
+# strides, read-only or memory-mapped) or CSR. No copy of the data is made; a
+# row becomes bits (what is not zero), the list of its active units and, unless
+# all data are 0 or 1, their values.
+import numpy as np
+import scipy.sparse as sp
+
+from cython.parallel cimport parallel
+from libc.math cimport INFINITY
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
+from ._panels cimport address, aligned
+from ._simd cimport list_bits, select_leaves
+
+from ._openmp import effective_n_threads
+
+# Rows summed into one partial sum of the scan; fixed, so that the sums do not
+# depend on the number of threads.
+cdef Py_ssize_t SCAN_BLOCK = 4096
+
+
+cdef void nonzero_bytes(const char *values, Py_ssize_t n, uint64_t *words) noexcept nogil:
+    """Which of n bytes are not zero, eight at a time."""
+    cdef uint64_t x, word, low7 = 0x7F7F7F7F7F7F7F7FULL, ones = 0x0101010101010101ULL
+    cdef Py_ssize_t w, k, m
+    for w in range((n + 63) // 64):
+        word = 0
+        m = min(64, n - 64 * w)
+        for k in range(0, m, 8):
+            x = 0
+            memcpy(&x, values + 64 * w + k, min(8, m - k))
+            x = ((((x & low7) + low7) | x) >> 7) & ones
+            word |= (x * <uint64_t> 0x0102040810204080ULL >> 56) << k
+        words[w] = word
+
+
+cdef class Rows:
+    """Rows of a dense array or a canonical CSR matrix.
+
+    Attributes say what a scan of the data found: `binary` (only zeros and
+    ones), `minimum`, `maximum`, `density` (share of non-zeros) and
+    `column_means`.
+    """
+
+    def __cinit__(self, X):
+        cdef const unsigned char[::1] view
+        self.n_rows, self.n_columns = X.shape
+        self.n_words = (self.n_columns + 63) // 64
+        self.value_size = X.dtype.itemsize
+        self.dtype = np.dtype(np.float64 if X.dtype == np.float64 else np.float32)
+        self.leaves = select_leaves(self.dtype.itemsize)
+        if sp.issparse(X):
+            if not X.has_canonical_format:
+                X = X.copy()
+                X.sum_duplicates()
+            arrays = (X.data, X.indices, np.asarray(X.indptr, X.indices.dtype))
+            self.source = arrays
+            self.index_size = X.indices.dtype.itemsize
+            self.data = <const char *> <size_t> arrays[0].ctypes.data
+            self.indices = <const char *> <size_t> arrays[1].ctypes.data
+            self.indptr = <const char *> <size_t> arrays[2].ctypes.data
+        else:
+            self.source = X
+            self.data = <const char *> <size_t> X.ctypes.data
+            self.row_stride, self.column_stride = X.strides
+        self._scan()
+
+    cdef int32_t read(
+        self, Py_ssize_t row, uint64_t *bits, uint32_t *index, void *value,
+        char *scratch,
+    ) noexcept nogil:
+        """Read a row; returns how many units are active in it.
+
+        bits (n_words) and index (n_columns) are always filled, value
+        (n_columns, of the computing type) unless it is NULL; scratch holds
+        n_columns values.
+        """
+        cdef const char *x
+        cdef Py_ssize_t k
+        cdef int32_t n, m
+        if self.indices != NULL:
+            return self._read_sparse(row, bits, index, value)
+        x = self.data + row * self.row_stride
+        if self.column_stride != self.value_size:
+            for k in range(self.n_columns):
+                memcpy(
+                    scratch + k * self.value_size, x + k * self.column_stride,
+                    self.value_size,
+                )
+            x = scratch
+        if self.value_size == 1:
+            nonzero_bytes(x, self.n_columns, bits)
+        else:
+            self.leaves.nonzero_bits(x, self.n_columns, bits)
+        n = list_bits(bits, self.n_words, index)
+        if value != NULL:
+            for m in range(n):
+                self._store(value, m, x, index[m])
+        return n
+
+    cdef int32_t _read_sparse(
+        self, Py_ssize_t row, uint64_t *bits, uint32_t *index, void *value
+    ) noexcept nogil:
+        cdef Py_ssize_t k, start, stop
+        cdef uint32_t j
+        cdef int32_t n = 0
+        memset(bits, 0, self.n_words * sizeof(uint64_t))
+        if self.index_size == 4:
+            start = (<const int32_t *> self.indptr)[row]
+            stop = (<const int32_t *> self.indptr)[row + 1]
+        else:
+            start = (<const int64_t *> self.indptr)[row]
+            stop = (<const int64_t *> self.indptr)[row + 1]
+        for k in range(start, stop):
+            if self._is_zero(k):
+                continue
+            if self.index_size == 4:
+                j = <uint32_t> (<const int32_t *> self.indices)[k]
+            else:
+                j = <uint32_t> (<const int64_t *> self.indices)[k]
+            index[n] = j
+            bits[j // 64] |= (<uint64_t> 1) << (j % 64)
+            if value != NULL:
+                self._store(value, n, self.data, k)
+            n += 1
+        return n
+
+    cdef bint _is_zero(self, Py_ssize_t k) noexcept nogil:
+        if self.value_size == 1:
+            return self.data[k] == 0
+        if self.value_size == 4:
+            return (<const float *> self.data)[k] == 0
+        return (<const double *> self.data)[k] == 0
+
+    cdef void _store(
+        self, void *value, Py_ssize_t n, const char *x, Py_ssize_t k
+    ) noexcept nogil:
+        if self.value_size == 1:
+            (<float *> value)[n] = <float> (<const uint8_t *> x)[k]
+        elif self.value_size == 4:
+            (<float *> value)[n] = (<const float *> x)[k]
+        else:
+            (<double *> value)[n] = (<const double *> x)[k]
+
+    def _scan(self):
+        """Range, density and column means, in one parallel pass."""
+        cdef Py_ssize_t n_blocks = (self.n_rows + SCAN_BLOCK - 1) // SCAN_BLOCK
+        cdef int n_threads = min(
+            n_blocks, effective_n_threads(self.n_rows * self.n_columns, 1e6)
+        )
+        cdef int thread, team
+        cdef Py_ssize_t block, start, stop
+        # Of the non-zeros of each block: minimum, maximum, number, all ones.
+        found = np.zeros((n_blocks, 4))
+        sums = np.zeros((n_blocks, self.n_columns))
+        cdef double[:, ::1] found_ = found, sums_ = sums
+        cdef RowBlock room = RowBlock(self, n_threads, n_threads)
+        with nogil, parallel(num_threads=n_threads):
+            thread = omp_get_thread_num()
+            team = omp_get_num_threads()
+            start = bound(n_blocks, thread, team)
+            stop = bound(n_blocks, thread + 1, team)
+            for block in range(start, stop):
+                self._scan_block(block, room, thread, &found_[block, 0],
+                                 &sums_[block, 0])
+        active = found[:, 2].sum()
+        size = self.n_rows * self.n_columns
+        self.minimum = min(found[:, 0].min(), 0.0 if active < size else INFINITY)
+        self.maximum = max(found[:, 1].max(), 0.0 if active < size else -INFINITY)
+        self.binary = bool(found[:, 3].all())
+        self.density = active / size
+        self.column_means = sums.sum(axis=0) / self.n_rows
+
+    cdef void _scan_block(
+        self, Py_ssize_t block, RowBlock room, int thread, double *found, double *sums
+    ) noexcept nogil:
+        cdef Py_ssize_t row
+        cdef ActiveRows active = room.at(thread)
+        cdef int32_t k
+        cdef double x
+        found[0], found[1], found[3] = INFINITY, -INFINITY, 1
+        for row in range(
+            block * SCAN_BLOCK, min(self.n_rows, (block + 1) * SCAN_BLOCK)
+        ):
+            room.read(self, thread, row, thread)
+            for k in range(active.length[0]):
+                if self.leaves.itemsize == 8:
+                    x = (<double *> active.value)[k]
+                else:
+                    x = (<float *> active.value)[k]
+                found[0] = min(found[0], x)
+                found[1] = max(found[1], x)
+                if x != 1:
+                    found[3] = 0
+                sums[active.index[k]] += x
+            found[2] += active.length[0]
+
+
+cdef class RowBlock:
+    """Room for n_slots rows, read by up to n_threads threads at a time."""
+
+    def __cinit__(self, Rows rows, Py_ssize_t n_slots, int n_threads):
+        self.itemsize = rows.dtype.itemsize
+        self.n_words = rows.n_words
+        self.active.stride = rows.n_columns
+        self.scratch_size = rows.n_columns * rows.value_size
+        self.memory = [
+            aligned(n_slots * rows.n_columns * 4),
+            aligned(n_slots * 4),
+            aligned(n_slots * rows.n_words * 8),
+            aligned(n_threads * self.scratch_size),
+        ]
+        self.active.index = <uint32_t *> address(self.memory[0])
+        self.active.length = <int32_t *> address(self.memory[1])
+        self.bits = <uint64_t *> address(self.memory[2])
+        self.scratch = address(self.memory[3])
+        self.active.value = NULL
+        if not rows.binary:
+            self.memory.append(aligned(n_slots * rows.n_columns * self.itemsize))
+            self.active.value = address(self.memory[4])
+
+    cdef ActiveRows at(self, Py_ssize_t slot) noexcept nogil:
+        """The rows from a slot on."""
+        cdef ActiveRows rows = self.active
+        rows.index += slot * rows.stride
+        rows.length += slot
+        if rows.value != NULL:
+            rows.value = <char *> rows.value + slot * rows.stride * self.itemsize
+        return rows
+
+    cdef void read(
+        self, Rows rows, Py_ssize_t slot, Py_ssize_t row, int thread
+    ) noexcept nogil:
+        cdef ActiveRows to = self.at(slot)
+        to.length[0] = rows.read(
+            row, self.bits + slot * self.n_words, to.index, to.value,
+            self.scratch + thread * self.scratch_size,
+        )

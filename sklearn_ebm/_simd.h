@@ -1,0 +1,271 @@
+/* Vector leaves: the innermost loops of the library, in plain C.
+
+   A "panel" is 64 bytes of columns (16 floats or 8 doubles) of a matrix, all
+   its rows one after the other: element (row i, column p * lanes + k) of a
+   packed matrix is panels[p][i][k].  Every leaf works on whole panels.
+
+   The leaves themselves are in _leaves.h.  This file includes them once for
+   each (element type, instruction set) and picks the widest instruction set
+   the processor has when the library is loaded.  All of them do the same
+   additions in the same order and contract nothing, so they return the same
+   bits; a compiler without GNU vector extensions gets the same code with
+   "vectors" of one element.
+*/
+#ifndef SKLEARN_EBM_SIMD_H
+#define SKLEARN_EBM_SIMD_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PANEL_BYTES 64
+/* How many panels share one reading of a list of active units. */
+#define GROUP 4
+
+/* Rows given by what is not zero in them: row r has length[r] entries, with
+   units index[r * stride + k] in ascending order.  value is NULL when every
+   entry is 1, otherwise it holds the entries in the same places. */
+typedef struct {
+    uint32_t *index;
+    void *value;
+    int32_t *length;
+    ptrdiff_t stride;
+} ActiveRows;
+
+/* One step of gradient ascent for a group of panels (see update_panels). */
+typedef struct {
+    ptrdiff_t n_features;      /* rows of the weight panels */
+    ptrdiff_t panel_stride;    /* bytes between panels of weights */
+    char *weights;             /* IN/OUT */
+    char *velocity;            /* IN/OUT, NULL without momentum */
+    char *average;             /* IN/OUT, NULL when nothing is averaged */
+    char *carry;               /* IN/OUT sums of earlier blocks, or NULL */
+    const char *table;         /* subset sums of rows */
+    ptrdiff_t table_stride;    /* bytes between panels of the table */
+    const ActiveRows *bits;    /* per feature: entries of the table */
+    const ActiveRows *reals;   /* per feature: (row, value) of real data */
+    const char *real_rows;     /* what those rows refer to */
+    ptrdiff_t real_stride;
+    int first, last;           /* block of the minibatch: start sums, step */
+    const void *visible_offset, *visible_change;  /* per feature */
+    /* Per panel: sums of the means over the rows of each phase, offsets (IN/OUT)
+       and biases (IN/OUT), their velocities and averages. */
+    const char *data_total, *chain_total;
+    char *hidden_offset, *hidden_bias, *hidden_velocity, *hidden_average;
+    double learning_rate, momentum, weight_decay, average_rate, offset_rate;
+} PanelUpdate;
+
+/* The step of the visible biases (see visible_step). */
+typedef struct {
+    void *bias, *velocity, *average;  /* IN/OUT; NULL as above */
+    const void *offset;
+    const double *sums;        /* per feature: change, change . projection */
+    double projected_change;   /* change of the hidden means . offsets */
+    double squared_offset;     /* offsets . offsets */
+    double learning_rate, momentum, average_rate;
+} VisibleUpdate;
+
+/* The leaves of one element type for one instruction set. */
+typedef struct {
+    const char *name;
+    int itemsize, lanes;
+    void (*sum_active)(const ActiveRows *, ptrdiff_t, const char *, ptrdiff_t,
+                       int, const char *, ptrdiff_t, char *, ptrdiff_t);
+    void (*logistic)(char *, ptrdiff_t);
+    void (*bernoulli)(const char *, ptrdiff_t, uint32_t, uint64_t, uint64_t,
+                      uint32_t, uint32_t, uint16_t *, char *, ptrdiff_t);
+    void (*transpose)(const char *, ptrdiff_t, char *, ptrdiff_t);
+    void (*subset_sums)(const char *, ptrdiff_t, double, char *, char *);
+    void (*scale_rows)(const char *, ptrdiff_t, double, char *, char *);
+    void (*project)(const char *, ptrdiff_t, ptrdiff_t, ptrdiff_t,
+                    const char *, double *);
+    void (*feature_sums)(const ActiveRows *, const ActiveRows *, const double *,
+                         const double *, ptrdiff_t, ptrdiff_t, int, double *,
+                         void *);
+    void (*update_panels)(const PanelUpdate *, int);
+    void (*visible_step)(const VisibleUpdate *, ptrdiff_t, ptrdiff_t);
+    void (*nonzero_bits)(const char *, ptrdiff_t, uint64_t *);
+    double (*softplus_sum)(const char *, ptrdiff_t, ptrdiff_t);
+    void (*flip_logits)(const char *, ptrdiff_t, const char *, const char *,
+                        ptrdiff_t, const uint64_t *, ptrdiff_t, double *);
+    void (*shift_logits)(const char *, ptrdiff_t, const char *, ptrdiff_t,
+                         const void *, ptrdiff_t, double *);
+} Leaves;
+
+/* ---- Philox4x32: Salmon et al. 2011, "Parallel random numbers: as easy as
+   1, 2, 3".  Seven rounds pass the standard batteries. ---- */
+#define PHILOX_ROUNDS 7
+#define PHILOX_M0 0xD2511F53u
+#define PHILOX_M1 0xCD9E8D57u
+#define PHILOX_W0 0x9E3779B9u
+#define PHILOX_W1 0xBB67AE85u
+
+static inline void philox4x32(uint32_t x[4], uint64_t key, int rounds)
+{
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    for (int i = 0; i < rounds; i++) {
+        uint64_t a = (uint64_t)PHILOX_M0 * x[0];
+        uint64_t b = (uint64_t)PHILOX_M1 * x[2];
+        uint32_t y0 = (uint32_t)(b >> 32) ^ x[1] ^ k0;
+        uint32_t y2 = (uint32_t)(a >> 32) ^ x[3] ^ k1;
+        x[0] = y0; x[1] = (uint32_t)b; x[2] = y2; x[3] = (uint32_t)a;
+        k0 += PHILOX_W0; k1 += PHILOX_W1;
+    }
+}
+
+/* The counter of a draw is (column, row, step, purpose); a step has 56 bits. */
+#define PURPOSE_REFINE 0x80u
+#define COUNTER_STEP(step) ((uint32_t)(step))
+#define COUNTER_PURPOSE(step, purpose) \
+    (((uint32_t)(purpose) << 24) | ((uint32_t)((step) >> 32) & 0xFFFFFFu))
+
+/* 32 more bits for a unit whose 16-bit draw ties with its probability. */
+static inline double philox_refine(uint64_t key, uint64_t step,
+                                   uint32_t purpose, uint32_t row,
+                                   uint32_t column)
+{
+    uint32_t x[4] = {column, row, COUNTER_STEP(step),
+                     COUNTER_PURPOSE(step, purpose | PURPOSE_REFINE)};
+    philox4x32(x, key, PHILOX_ROUNDS);
+    return x[0] * 0x1p-32;
+}
+
+/* ---- Lists of the bits that are set ---- */
+static inline int lowest_bit(uint64_t word)
+{
+#if defined(__GNUC__) || defined(__clang__)
+    return __builtin_ctzll(word);
+#else
+    int k = 0;
+    while (!(word & 1)) { word >>= 1; k++; }
+    return k;
+#endif
+}
+
+static inline int32_t list_bits(const uint64_t *words, ptrdiff_t n_words,
+                                uint32_t *index)
+{
+    int32_t n = 0;
+    for (ptrdiff_t w = 0; w < n_words; w++)
+        for (uint64_t word = words[w]; word; word &= word - 1)
+            index[n++] = (uint32_t)(64 * w + lowest_bit(word));
+    return n;
+}
+
+/* For 64 features, append to each feature's list the entries 16 * g + mask of
+   the groups g of four rows in which it is on; mask says in which of them.
+   bits: (n_rows, n_words); word: which 64 features; first: entry of group 0. */
+static inline void list_groups(const uint64_t *bits, ptrdiff_t n_rows,
+                               ptrdiff_t n_words, ptrdiff_t word,
+                               uint32_t first, uint32_t *index,
+                               ptrdiff_t stride, int32_t *length)
+{
+    for (ptrdiff_t g = 0; 4 * g < n_rows; g++) {
+        uint64_t w[4] = {0, 0, 0, 0};
+        for (int k = 0; k < 4 && 4 * g + k < n_rows; k++)
+            w[k] = bits[(4 * g + k) * n_words + word];
+        uint32_t entry = first + 16 * (uint32_t)g;
+        for (uint64_t any = w[0] | w[1] | w[2] | w[3]; any; any &= any - 1) {
+            int i = lowest_bit(any);
+            index[i * stride + length[i]++] =
+                entry + (uint32_t)((w[0] >> i & 1) | (w[1] >> i & 1) << 1
+                                   | (w[2] >> i & 1) << 2
+                                   | (w[3] >> i & 1) << 3);
+        }
+    }
+}
+
+/* ---- One copy of the leaves for each element type and instruction set ---- */
+#define PASTE_(a, b, c) a##_##b##_##c
+#define PASTE(a, b, c) PASTE_(a, b, c)
+#define NAME(leaf) PASTE(leaf, TYPE, ISA)
+
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(SKLEARN_EBM_SCALAR)
+#define VECTORS 1
+#if defined(__x86_64__)
+#define X86 1
+#include <immintrin.h>
+#endif
+#endif
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+
+/* The baseline: 16-byte vectors, which are SSE2, NEON and their like. */
+#define ISA base
+#define VB 16
+#define DOUBLE 0
+#include "_leaves.h"
+#define DOUBLE 1
+#include "_leaves.h"
+#undef ISA
+#undef VB
+
+#ifdef X86
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2")
+#endif
+#define ISA avx2
+#define VB 32
+#define DOUBLE 0
+#include "_leaves.h"
+#define DOUBLE 1
+#include "_leaves.h"
+#undef ISA
+#undef VB
+#ifdef __clang__
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))), apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl")
+#endif
+#define ISA avx512
+#define VB 64
+#define DOUBLE 0
+#include "_leaves.h"
+#define DOUBLE 1
+#include "_leaves.h"
+#undef ISA
+#undef VB
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif /* X86 */
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+/* The leaves for elements of this size; SKLEARN_EBM_ISA=base|avx2|avx512 in
+   the environment lowers the instruction set (for tests and benchmarks). */
+static inline const Leaves *select_leaves(int itemsize)
+{
+#ifdef X86
+    const char *most = getenv("SKLEARN_EBM_ISA");
+    int level = 2;
+    if (most && !strcmp(most, "base")) level = 0;
+    if (most && !strcmp(most, "avx2")) level = 1;
+    __builtin_cpu_init();
+    if (level == 2 && __builtin_cpu_supports("avx512f")
+        && __builtin_cpu_supports("avx512bw")
+        && __builtin_cpu_supports("avx512dq")
+        && __builtin_cpu_supports("avx512vl"))
+        return itemsize == 4 ? &leaves_f32_avx512 : &leaves_f64_avx512;
+    if (level >= 1 && __builtin_cpu_supports("avx2"))
+        return itemsize == 4 ? &leaves_f32_avx2 : &leaves_f64_avx2;
+#endif
+    return itemsize == 4 ? &leaves_f32_base : &leaves_f64_base;
+}
+
+#endif

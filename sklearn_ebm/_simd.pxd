@@ -1,0 +1,118 @@
+# The vector leaves and the random bits (_simd.h) as Cython sees them.
+from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t
+
+cdef extern from "_simd.h" nogil:
+    enum:
+        PANEL_BYTES
+        GROUP
+        PHILOX_ROUNDS
+
+    ctypedef struct ActiveRows:
+        uint32_t *index
+        void *value
+        int32_t *length
+        Py_ssize_t stride
+
+    ctypedef struct PanelUpdate:
+        Py_ssize_t n_features
+        Py_ssize_t panel_stride
+        char *weights
+        char *velocity
+        char *average
+        char *carry
+        const char *table
+        Py_ssize_t table_stride
+        const ActiveRows *bits
+        const ActiveRows *reals
+        const char *real_rows
+        Py_ssize_t real_stride
+        bint first
+        bint last
+        const void *visible_offset
+        const void *visible_change
+        const char *data_total
+        const char *chain_total
+        char *hidden_offset
+        char *hidden_bias
+        char *hidden_velocity
+        char *hidden_average
+        double learning_rate
+        double momentum
+        double weight_decay
+        double average_rate
+        double offset_rate
+
+    ctypedef struct VisibleUpdate:
+        void *bias
+        void *velocity
+        void *average
+        const void *offset
+        const double *sums
+        double projected_change
+        double squared_offset
+        double learning_rate
+        double momentum
+        double average_rate
+
+    ctypedef struct Leaves:
+        const char *name
+        int itemsize
+        int lanes
+        void (*sum_active)(
+            const ActiveRows *rows, Py_ssize_t n_rows, const char *panels,
+            Py_ssize_t stride, int n_panels, const char *bias,
+            Py_ssize_t bias_stride, char *out, Py_ssize_t out_stride,
+        ) noexcept nogil
+        void (*logistic)(char *fields, Py_ssize_t n) noexcept nogil
+        void (*bernoulli)(
+            const char *means, Py_ssize_t n_rows, uint32_t panel, uint64_t key,
+            uint64_t step, uint32_t row0, uint32_t purpose, uint16_t *draws,
+            char *bits, Py_ssize_t stride,
+        ) noexcept nogil
+        void (*transpose)(
+            const char *source, Py_ssize_t stride, char *to, Py_ssize_t n_panels
+        ) noexcept nogil
+        void (*subset_sums)(
+            const char *rows, Py_ssize_t n, double scale, char *table, char *total
+        ) noexcept nogil
+        void (*scale_rows)(
+            const char *rows, Py_ssize_t n, double scale, char *scaled, char *total
+        ) noexcept nogil
+        void (*project)(
+            const char *rows, Py_ssize_t stride, Py_ssize_t n_rows,
+            Py_ssize_t n_panels, const char *direction, double *out,
+        ) noexcept nogil
+        void (*feature_sums)(
+            const ActiveRows *groups, const ActiveRows *reals,
+            const double *entry_sums, const double *row_sums, Py_ssize_t start,
+            Py_ssize_t stop, bint first, double *sums, void *change,
+        ) noexcept nogil
+        void (*update_panels)(const PanelUpdate *update, int n_panels) noexcept nogil
+        void (*visible_step)(
+            const VisibleUpdate *update, Py_ssize_t start, Py_ssize_t stop
+        ) noexcept nogil
+        void (*nonzero_bits)(
+            const char *values, Py_ssize_t n, uint64_t *words
+        ) noexcept nogil
+        double (*softplus_sum)(
+            const char *fields, Py_ssize_t stride, Py_ssize_t n_panels
+        ) noexcept nogil
+        void (*flip_logits)(
+            const char *means, Py_ssize_t n_rows, const char *up, const char *down,
+            Py_ssize_t n_features, const uint64_t *bits, Py_ssize_t n_panels,
+            double *logits,
+        ) noexcept nogil
+        void (*shift_logits)(
+            const char *fields, Py_ssize_t n_rows, const char *weights,
+            Py_ssize_t n_features, const void *values, Py_ssize_t n_panels,
+            double *logits,
+        ) noexcept nogil
+
+    const Leaves *select_leaves(int itemsize)
+    void philox4x32(uint32_t *x, uint64_t key, int rounds)
+    int32_t list_bits(const uint64_t *words, Py_ssize_t n_words, uint32_t *index)
+    void list_groups(
+        const uint64_t *bits, Py_ssize_t n_rows, Py_ssize_t n_words,
+        Py_ssize_t word, uint32_t first, uint32_t *index, Py_ssize_t stride,
+        int32_t *length,
+    )

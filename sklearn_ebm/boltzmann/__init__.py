@@ -1,0 +1,5 @@
+"""Boltzmann machines."""
+
+from .rbm import BernoulliRBM
+
+__all__ = ["BernoulliRBM"]

@@ -1,0 +1,716 @@
+"""Restricted Boltzmann machines."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from .._gibbs import Layer, Purpose, Trainer, half_sweep, run_chains
+from .._panels import Panels
+from .._scores import score_rows
+from .._training import epoch_order, in_pieces, minibatch_rates, train_epoch
+from .._validation import (
+    CallbackSupportMixin,
+    Interval,
+    StrOptions,
+    check_count,
+    check_parameters,
+    check_rows,
+    check_states,
+    has_callbacks,
+    random_key,
+    with_callbacks,
+    wrap_rows,
+)
+
+# Rows of the fixed sample on which `verbose` reports the pseudo-likelihood.
+MONITOR_ROWS = 500
+# Share of a minibatch's mean in the running mean of the hidden units, which
+# `centering` subtracts from them.
+OFFSET_RATE = 0.01
+
+
+class BernoulliRBM(
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+):
+    """Bernoulli restricted Boltzmann machine (RBM).
+
+    A layer of binary visible units v and a layer of binary hidden units h with
+    energy ``E(v, h) = - b.v - c.h - v.W.h`` and ``p(v, h) = exp(-E) / Z``.
+    Trained by stochastic ascent of the likelihood, with the model's expectations
+    taken from persistent Gibbs chains (PCD, also known as stochastic maximum
+    likelihood [1]_) or from chains restarted at the data (contrastive divergence
+    [2]_), by default along the centred gradient [3]_.
+
+    Parameters and attributes begin with those of
+    `sklearn.neural_network.BernoulliRBM` and mean the same.
+
+    Parameters
+    ----------
+    n_components : int, default=256
+        Number of binary hidden units.
+
+    learning_rate : float, default=0.1
+        Size of a step along the gradient of the mean log-likelihood (in nats) of
+        a minibatch. It is *highly* recommended to tune it; reasonable values are
+        in the 10**[0., -3.] range.
+
+    batch_size : int, default=10
+        Number of rows in a minibatch. The last minibatch of an epoch may be
+        shorter; its gradient is a mean over its own rows.
+
+    n_iter : int, default=10
+        Number of epochs: passes over the training data.
+
+    verbose : int, default=0
+        If not 0, print a line an epoch with the pseudo-log-likelihood (nats) of
+        a fixed sample of at most 500 training rows. Never changes the model.
+
+    random_state : int, RandomState instance or None, default=None
+        Seeds the initial weights, the order of the rows and all sampling. An int
+        gives the same model bit for bit, on any number of threads.
+
+    n_gibbs_steps : int, default=1
+        Gibbs sweeps of the chains for each minibatch.
+
+    persistent : bool, default=True
+        Whether the chains go on from where the last minibatch left them (PCD) or
+        start at the rows of the minibatch (CD).
+
+    n_chains : int or None, default=None
+        Number of persistent chains; None means `batch_size`. Without persistence
+        there is one chain for every row of the minibatch.
+
+    momentum : float, default=0.0
+        Share of the last step's velocity in the next one, in [0, 1).
+
+    weight_decay : float, default=0.0
+        Strength of the L2 penalty ``weight_decay / 2 * ||components_||^2``,
+        subtracted from the mean log-likelihood.
+
+    centering : bool, default=True
+        Whether to follow the centred gradient, which subtracts the means of the
+        data and of the hidden units. It makes learning insensitive to the
+        coding (0 for black or 0 for white) and better conditioned. The fitted
+        attributes are those of the plain model either way.
+
+    learning_rate_schedule : {"constant", "linear"}, default="constant"
+        "linear" lets the learning rate fall linearly to zero over the `n_iter`
+        epochs of `fit`. `partial_fit` always uses `learning_rate`.
+
+    average : bool, default=True
+        Whether the fitted parameters are the mean over the minibatches of the
+        last epoch (for `partial_fit`, of the call) instead of the last ones.
+        Training and the chains go on from the last ones.
+
+    warm_start : bool, default=False
+        Whether `fit` goes on from the current parameters and chains.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Weights.
+
+    intercept_hidden_ : ndarray of shape (n_components,)
+        Biases of the hidden units.
+
+    intercept_visible_ : ndarray of shape (n_features,)
+        Biases of the visible units.
+
+    h_samples_ : ndarray of shape (n_chains, n_components)
+        States (0 or 1) of the hidden units of the persistent chains. Only with
+        ``persistent=True``.
+
+    visible_mean_ : ndarray of shape (n_features,)
+        Mean of the training data.
+
+    n_iter_ : int
+        Number of epochs since the parameters were initialised.
+
+    history_ : dict of list
+        For every epoch: "learning_rate" (of its first minibatch), "seconds",
+        "weight_norm" (Frobenius norm of the weights) and, if `verbose`,
+        "pseudo_likelihood" (nats a row).
+
+    n_features_in_ : int
+        Number of features seen during `fit`.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`. Defined only when X has feature
+        names that are all strings.
+
+    See Also
+    --------
+    sklearn.neural_network.BernoulliRBM : The model this one replaces.
+    sklearn.decomposition.PCA : A linear dimensionality reduction.
+
+    Notes
+    -----
+    Values between 0 and 1 are probabilities: a row stands for a distribution
+    over binary rows. bool, uint8 and CSR data are used as they are, and cost in
+    proportion to what is not zero. A fit takes no `sample_weight`, since
+    stochastic steps on a weighted row are not the same as a repeated row.
+
+    References
+    ----------
+    .. [1] T. Tieleman, "Training restricted Boltzmann machines using
+       approximations to the likelihood gradient", ICML 2008.
+    .. [2] G. E. Hinton, "Training products of experts by minimizing contrastive
+       divergence", Neural Computation 14, 2002.
+    .. [3] J. Melchior, A. Fischer, L. Wiskott, "How to center deep Boltzmann
+       machines", JMLR 17, 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_ebm import BernoulliRBM
+    >>> X = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]])
+    >>> rbm = BernoulliRBM(n_components=2, random_state=0).fit(X)
+    >>> rbm.transform(X).shape
+    (4, 2)
+    """
+
+    _parameter_constraints: dict = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "n_iter": [Interval(Integral, 0, None, closed="left")],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+        "n_gibbs_steps": [Interval(Integral, 1, None, closed="left")],
+        "persistent": ["boolean"],
+        "n_chains": [Interval(Integral, 1, None, closed="left"), None],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "centering": ["boolean"],
+        "learning_rate_schedule": [StrOptions({"constant", "linear"})],
+        "average": ["boolean"],
+        "warm_start": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        n_components=256,
+        *,
+        learning_rate=0.1,
+        batch_size=10,
+        n_iter=10,
+        verbose=0,
+        random_state=None,
+        n_gibbs_steps=1,
+        persistent=True,
+        n_chains=None,
+        momentum=0.0,
+        weight_decay=0.0,
+        centering=True,
+        learning_rate_schedule="constant",
+        average=True,
+        warm_start=False,
+    ):
+        self.n_components = n_components
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.n_iter = n_iter
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_gibbs_steps = n_gibbs_steps
+        self.persistent = persistent
+        self.n_chains = n_chains
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.centering = centering
+        self.learning_rate_schedule = learning_rate_schedule
+        self.average = average
+        self.warm_start = warm_start
+
+    # ---- Training ----
+
+    @with_callbacks
+    def fit(self, X, y=None):
+        """Fit the model to the data X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data, values in [0, 1].
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        self : BernoulliRBM
+            The fitted model.
+        """
+        check_parameters(self)
+        goes_on = self.warm_start and hasattr(self, "_state")
+        X, rows = check_rows(self, X, reset=not goes_on)
+        if goes_on:
+            self._go_on(rows, n_seen=0)
+        else:
+            self._initialise(rows)
+        callbacks = self._init_callback_context(max_subtasks=self.n_iter)
+        callbacks.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        trainer = self._trainer(rows)
+        watched = self.verbose or has_callbacks(self)
+        monitor = self._monitor(X) if self.verbose else None
+        try:
+            for epoch in range(self.n_iter):
+                task = callbacks.subcontext(task_name="epoch")
+                task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+                rates = minibatch_rates(
+                    self.learning_rate,
+                    self.learning_rate_schedule,
+                    epoch,
+                    self.n_iter,
+                    trainer.n_batches,
+                )
+                # Only the last epoch's average is kept, but a watcher may want
+                # to see, or to stop at, any epoch.
+                averaging = self.average and (watched or epoch == self.n_iter - 1)
+                self._train_epoch(trainer, rates, averaging, monitor)
+                if task.call_on_fit_task_end(
+                    estimator=self,
+                    X=X,
+                    y=y,
+                    reconstruction_attributes=lambda: self._fitted(trainer),
+                ):
+                    break
+        finally:
+            # Also when interrupted: what has been learned is kept.
+            self._store(trainer)
+        callbacks.call_on_fit_task_end(
+            estimator=self, X=X, y=y, reconstruction_attributes=dict
+        )
+        return self
+
+    def partial_fit(self, X, y=None):
+        """Train on one pass over the minibatches of a part of the data.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data, any number of rows, values in [0, 1].
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        self : BernoulliRBM
+            The fitted model.
+        """
+        check_parameters(self)
+        first = not hasattr(self, "_state")
+        _, rows = check_rows(self, X, reset=first)
+        if first:
+            self._initialise(rows)
+        else:
+            self._go_on(rows, n_seen=self._state["n_seen"])
+        trainer = self._trainer(rows)
+        rates = np.full(trainer.n_batches, float(self.learning_rate))
+        try:
+            self._train_epoch(trainer, rates, self.average, None)
+        finally:
+            self._store(trainer)
+        return self
+
+    def _initialise(self, rows):
+        """Parameters, offsets and random keys before the first epoch."""
+        rng = check_random_state(self.random_state)
+        components = rng.normal(0, 0.01, (self.n_components, rows.n_columns))
+        # Smoothed: a feature that was never on may still be. (Clipped: a warning
+        # has been given if these are not means of probabilities.)
+        mean = np.clip(rows.column_means, 0, 1)
+        odds = (rows.n_rows * mean + 0.5) / (rows.n_rows * (1 - mean) + 0.5)
+        self._state = {
+            "components": components.astype(rows.dtype),
+            "intercept_hidden": np.zeros(self.n_components, rows.dtype),
+            "intercept_visible": np.log(odds).astype(rows.dtype),
+            "visible_offset": rows.column_means,
+            "hidden_offset": np.full(self.n_components, 0.5, rows.dtype),
+            "n_seen": rows.n_rows,
+            "key": random_key(rng),
+            "step": 0,
+        }
+        self._draws = {"key": random_key(rng), "step": 0}
+        self.n_iter_ = 0
+        self.history_ = {"learning_rate": [], "seconds": [], "weight_norm": []}
+        self.__dict__.pop("h_samples_", None)
+
+    def _go_on(self, rows, n_seen):
+        """Take rows into the mean of the n_seen rows before them."""
+        state = self._state
+        if len(state["components"]) != self.n_components:
+            raise ValueError(
+                f"n_components={self.n_components} does not fit the model that "
+                f"training goes on from, which has {len(state['components'])}."
+            )
+        change = rows.column_means - state["visible_offset"]
+        share = rows.n_rows / (n_seen + rows.n_rows)
+        state["visible_offset"] = state["visible_offset"] + change * share
+        state["n_seen"] = n_seen + rows.n_rows
+
+    def _trainer(self, rows):
+        """Return a kernel that goes on from the state of the training."""
+        state = self._state
+        trainer = Trainer(
+            rows,
+            state["components"],
+            state["intercept_hidden"],
+            state["intercept_visible"],
+            batch_size=self.batch_size,
+            chains=self._chains() if self.persistent else None,
+            key=state["key"],
+            step=state["step"],
+            n_gibbs_steps=self.n_gibbs_steps,
+            visible_offset=state["visible_offset"] if self.centering else 0.0,
+            hidden_offset=state["hidden_offset"] if self.centering else 0.0,
+        )
+        trainer.momentum = self.momentum
+        trainer.weight_decay = self.weight_decay
+        trainer.offset_rate = OFFSET_RATE if self.centering else 0.0
+        if self.momentum:
+            trainer.start_velocity(state.get("velocity"))
+        return trainer
+
+    def _chains(self):
+        """Hidden states to start from: the last ones, or new ones."""
+        state, n_chains = self._state, self.n_chains or self.batch_size
+        chains = getattr(self, "h_samples_", None)
+        if chains is not None and len(chains) == n_chains:
+            return chains
+        rng = np.random.default_rng([state["key"], state["step"], 1])
+        field = state["components"] @ state["visible_offset"]
+        mean = expit(state["intercept_hidden"] + field)
+        return rng.random((n_chains, self.n_components)) < mean
+
+    def _train_epoch(self, trainer, rates, averaging, monitor):
+        """One pass over the data, entered in the history."""
+        order = epoch_order(trainer.n_rows, self._state["key"], trainer.step)
+        if averaging:
+            trainer.start_average()
+        seconds = train_epoch(trainer, order, rates)
+        self.n_iter_ += 1
+        history = self.history_
+        history["learning_rate"].append(float(rates[0]))
+        history["seconds"].append(seconds)
+        history["weight_norm"].append(trainer.weight_norm())
+        if monitor is not None:
+            score = _pseudo_likelihood(monitor, *trainer.averages()).mean()
+            history.setdefault("pseudo_likelihood", []).append(float(score))
+            print(
+                f"[{type(self).__name__}] Iteration {self.n_iter_}, "
+                f"pseudo-likelihood = {score:.2f}, time = {seconds:.2f}s"
+            )
+
+    def _monitor(self, X):
+        """Return the fixed sample of the training rows that `verbose` scores."""
+        order = epoch_order(X.shape[0], self._state["key"], 0)
+        return wrap_rows(X[np.sort(order[:MONITOR_ROWS])])
+
+    def _fitted(self, trainer):
+        """Return the public attributes that a trainer has arrived at."""
+        components, hidden, visible = trainer.averages()
+        fitted = {
+            "components_": components,
+            "intercept_hidden_": hidden,
+            "intercept_visible_": visible,
+            "visible_mean_": self._state["visible_offset"].astype(components.dtype),
+        }
+        if self.persistent:
+            fitted["h_samples_"] = trainer.chains()
+        return fitted
+
+    def _store(self, trainer):
+        """Keep what a trainer has arrived at, and what it needs to go on."""
+        components, hidden, visible = trainer.parameters()
+        self._state.update(
+            components=components,
+            intercept_hidden=hidden,
+            intercept_visible=visible,
+            step=int(trainer.step),
+        )
+        if self.centering:
+            self._state["hidden_offset"] = trainer.hidden_offset()
+        if self.momentum:
+            self._state["velocity"] = trainer.velocities()
+        self.__dict__.update(self._fitted(trainer))
+
+    # ---- Use ----
+
+    def transform(self, X):
+        """Compute the probabilities of the hidden units, p(h=1|v=X).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The data to be transformed.
+
+        Returns
+        -------
+        h : ndarray of shape (n_samples, n_components)
+            Means of the hidden units.
+        """
+        check_is_fitted(self)
+        _, rows = check_rows(self, X)
+        return _means(rows, self._up(rows.dtype))
+
+    def inverse_transform(self, X):
+        """Compute the probabilities of the visible units, p(v=1|h=X).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_components)
+            States or means of the hidden units.
+
+        Returns
+        -------
+        v : ndarray of shape (n_samples, n_features)
+            Means of the visible units.
+        """
+        check_is_fitted(self)
+        rows = check_states(X, self.components_.shape[0], "X")
+        return _means(rows, self._down(rows.dtype))
+
+    def reconstruct(self, X):
+        """Reconstruct data from the means of the hidden units.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        Returns
+        -------
+        v : ndarray of shape (n_samples, n_features)
+            ``inverse_transform(transform(X))``, deterministic.
+        """
+        return self.inverse_transform(self.transform(X))
+
+    def free_energy(self, X):
+        """Compute the free energy F(v) = -log sum_h exp(-E(v, h)).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        Returns
+        -------
+        free_energy : ndarray of shape (n_samples,)
+            Free energies in nats, so that ``log p(v) = -F(v) - log Z``.
+        """
+        check_is_fitted(self)
+        _, rows = check_rows(self, X)
+        return score_rows(rows, self._up(rows.dtype), self.intercept_visible_)
+
+    def score_samples(self, X):
+        """Compute the pseudo-log-likelihood of X.
+
+        The sum over the features of ``log p(v_i | all other features)``; a value
+        between 0 and 1 counts as the mean over binary values with that
+        probability (a cross-entropy). Exact, deterministic, each row by itself;
+        takes O(n_features * n_components) a row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        Returns
+        -------
+        pseudo_likelihood : ndarray of shape (n_samples,)
+            Pseudo-log-likelihoods in nats.
+        """
+        check_is_fitted(self)
+        _, rows = check_rows(self, X)
+        return _pseudo_likelihood(
+            rows, self.components_, self.intercept_hidden_, self.intercept_visible_
+        )
+
+    def score(self, X, y=None):
+        """Compute the mean pseudo-log-likelihood of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        score : float
+            Mean of `score_samples`, in nats a row.
+        """
+        return float(self.score_samples(X).mean())
+
+    def gibbs(self, v):
+        """Perform one Gibbs sampling step.
+
+        Parameters
+        ----------
+        v : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units to start from.
+
+        Returns
+        -------
+        v_new : ndarray of shape (n_samples, n_features)
+            Binary (bool) values of the visible units after one step.
+
+        Notes
+        -----
+        Successive calls use fresh random bits; the sequence of calls is
+        reproducible from the `random_state` of the fit.
+        """
+        check_is_fitted(self)
+        _, rows = check_rows(self, v)
+        return self._run_chains(rows, 1, *self._next_draws(1))
+
+    def sample(
+        self, n_samples=None, n_gibbs_steps=1000, init=None, random_state=None
+    ):
+        """Draw samples from the model by Gibbs sampling.
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            Number of samples, each from a chain of its own. None means the
+            number of rows of `init`, or 1.
+
+        n_gibbs_steps : int, default=1000
+            Gibbs steps of every chain. Few steps give samples that still
+            resemble `init`.
+
+        init : array-like of shape (n_samples, n_features), default=None
+            Values of the visible units to start from. None starts every chain
+            at independent features with the means of the training data.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the draws. None goes on with the sequence of `gibbs`, which the
+            `random_state` of the fit determines.
+
+        Returns
+        -------
+        v : ndarray of shape (n_samples, n_features)
+            Binary values of the visible units.
+        """
+        check_is_fitted(self)
+        n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=0)
+        if n_samples is not None:
+            n_samples = check_count(n_samples, "n_samples", least=1)
+        key, step = self._next_draws(n_steps + 1)
+        if random_state is not None:
+            key, step = random_key(random_state), 0
+        if init is None:
+            rng = np.random.default_rng([key, step])
+            shape = (n_samples or 1, self.components_.shape[1])
+            init = rng.random(shape) < self.visible_mean_
+        _, rows = check_rows(self, init)
+        if n_samples is not None and rows.n_rows != n_samples:
+            raise ValueError(
+                f"init has {rows.n_rows} rows, but n_samples={n_samples}."
+            )
+        states = self._run_chains(rows, n_steps, key, step)
+        return states.astype(self.components_.dtype)
+
+    def _run_chains(self, rows, n_steps, key, step):
+        """Visible states (bool) after n_steps sweeps that start from rows."""
+        dtype = self.components_.dtype
+        up, down = self._up(dtype), self._down(dtype)
+        shape = (rows.n_rows, self.components_.shape[1])
+        if n_steps == 0:
+            return rows.dense()
+        hidden = np.empty((rows.n_rows, self.components_.shape[0]), dtype=bool)
+        half_sweep(
+            rows,
+            up if rows.dtype == dtype else self._up(rows.dtype),
+            samples=hidden,
+            key=key,
+            step=step,
+            purpose=Purpose.DRAW_HIDDEN,
+        )
+        states = np.empty(shape, dtype=bool)
+        half_sweep(
+            wrap_rows(hidden),
+            self._down(np.float32),
+            samples=states,
+            key=key,
+            step=step,
+            purpose=Purpose.DRAW_VISIBLE,
+        )
+        in_pieces(
+            lambda start, stop: run_chains(
+                up, down, states, stop - start, key, step + 1 + start
+            ),
+            n_steps - 1,
+        )
+        return states
+
+    def _next_draws(self, n_steps):
+        """Random key and first step of n_steps sweeps nobody has drawn yet."""
+        if not hasattr(self, "_draws"):
+            self._draws = {"key": random_key(self.random_state), "step": 0}
+        step = self._draws["step"]
+        self._draws["step"] = step + n_steps
+        return self._draws["key"], step
+
+    def _up(self, dtype):
+        """Return the direction visible -> hidden, for data of this dtype."""
+        components = self.components_.astype(dtype, copy=False)
+        return Layer(Panels.from_columns(components), self.intercept_hidden_)
+
+    def _down(self, dtype):
+        """Return the direction hidden -> visible, for states of this dtype."""
+        components = self.components_.astype(dtype, copy=False)
+        return Layer(Panels.from_rows(components), self.intercept_visible_)
+
+    @property
+    def _n_features_out(self):
+        return self.components_.shape[0]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if not hasattr(self, "components_"):
+            return
+        n_hidden, n_visible = self.components_.shape
+        for name, shape in [
+            ("intercept_hidden_", (n_hidden,)),
+            ("intercept_visible_", (n_visible,)),
+        ]:
+            found = np.shape(getattr(self, name, None))
+            if found != shape:
+                raise ValueError(
+                    f"The restored {type(self).__name__} is damaged: {name} has "
+                    f"shape {found}, components_ {self.components_.shape}."
+                )
+
+
+def _means(rows, layer):
+    means = np.empty((rows.n_rows, layer.n_units), dtype=rows.dtype)
+    half_sweep(rows, layer, means=means)
+    return means
+
+
+def _pseudo_likelihood(rows, components, intercept_hidden, intercept_visible):
+    components = components.astype(rows.dtype, copy=False)
+    layer = Layer(Panels.from_columns(components), intercept_hidden)
+    return score_rows(rows, layer, intercept_visible, components)
