@@ -14,11 +14,19 @@ cpdef enum Purpose:
 
 cdef class Layer:
     cdef Panels weights
+    cdef readonly Py_ssize_t n_inputs, n_units
+    cdef Py_ssize_t n_panels
+    cdef bint turned
     cdef object bias_memory
     cdef char *bias
     cdef const Leaves *leaves
 
+    cdef Py_ssize_t room(self, Py_ssize_t n_panels) noexcept nogil
+    cdef const char *panels(
+        self, Py_ssize_t start, Py_ssize_t stop, char *room
+    ) noexcept nogil
+    cdef Py_ssize_t stride(self) noexcept nogil
     cdef void fields(
         self, const ActiveRows *rows, Py_ssize_t n_rows, Py_ssize_t start,
-        Py_ssize_t stop, char *out, Py_ssize_t stride,
+        Py_ssize_t stop, const char *panels, char *out, Py_ssize_t stride,
     ) noexcept nogil

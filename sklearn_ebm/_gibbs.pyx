@@ -28,6 +28,7 @@ from ._simd cimport (
     GROUP,
     PANEL_BYTES,
     PHILOX_ROUNDS,
+    WORD_TABLE_BYTES,
     ActiveRows,
     Leaves,
     PanelUpdate,
@@ -43,6 +44,9 @@ from ._openmp import effective_n_threads
 # Rows that are worked on together. Also the largest piece of a minibatch: its
 # subset sums (4 panels x 2 phases x 512 rows of 64 bytes) still fit a cache.
 cdef Py_ssize_t BLOCK = 128
+# From this many rows on, the tables that sums over words of hidden units need
+# pay for themselves (hidden units are on up to half of the time).
+cdef Py_ssize_t LEAST_WORD_ROWS = 16
 # Sums of fewer panel rows than this (about 40 microseconds) are not worth a
 # second thread.
 cdef double LEAST_WORK = 1e5
@@ -60,36 +64,58 @@ def philox(counter, key, int rounds=PHILOX_ROUNDS):
     return np.asarray(x)
 
 
-def padded_bias(bias, Panels layer):
-    """Biases on whole panels; the units that pad the last one stay off."""
-    memory = aligned(layer.n_panels * PANEL_BYTES)
-    values = memory.view(layer.dtype)
-    values[:] = -1e30
-    values[: layer.n_columns] = bias
-    return memory
-
-
 cdef class Layer:
-    """One direction between two layers: weights and the biases they lead to."""
+    """One direction between two layers: weights and the biases they lead to.
 
-    def __cinit__(self, Panels weights, bias):
-        self.weights = weights
-        self.leaves = weights.leaves
-        self.bias_memory = padded_bias(bias, weights)
+    With `turned`, the weights are those of the other direction, and panels are
+    turned round when they are needed; so they may change between sweeps.
+    """
+
+    def __cinit__(self, Panels weights, bias, bint turned=False):
+        cdef Py_ssize_t lanes = weights.leaves.lanes
+        self.weights, self.turned, self.leaves = weights, turned, weights.leaves
+        self.n_inputs, self.n_units = weights.n_rows, weights.n_columns
+        if turned:
+            self.n_inputs, self.n_units = self.n_units, self.n_inputs
+        self.n_panels = (self.n_units + lanes - 1) // lanes
+        self.bias_memory = aligned(self.n_panels * PANEL_BYTES)
+        # The units that pad the last panel stay off.
+        self.bias_memory.view(weights.dtype)[:] = -1e30
+        self.bias_memory.view(weights.dtype)[: self.n_units] = bias
         self.bias = address(self.bias_memory)
 
-    @property
-    def n_units(self):
-        return self.weights.n_columns
+    cdef Py_ssize_t stride(self) noexcept nogil:
+        """Bytes between two panels that `panels` returns."""
+        if self.turned:
+            return self.weights.n_panels * self.leaves.lanes * PANEL_BYTES
+        return self.weights.stride
+
+    cdef Py_ssize_t room(self, Py_ssize_t n_panels) noexcept nogil:
+        """Bytes of room that n_panels panels at a time need."""
+        return n_panels * self.stride() if self.turned else 0
+
+    cdef const char *panels(
+        self, Py_ssize_t start, Py_ssize_t stop, char *room
+    ) noexcept nogil:
+        """Panels start..stop, stride() apart, in `room` if they are turned."""
+        cdef Py_ssize_t p
+        if not self.turned:
+            return self.weights.data + start * self.weights.stride
+        for p in range(start, stop):
+            self.leaves.transpose(
+                self.weights.data + p * self.leaves.lanes * PANEL_BYTES,
+                self.weights.stride, room + (p - start) * self.stride(),
+                self.weights.n_panels,
+            )
+        return room
 
     cdef void fields(
         self, const ActiveRows *rows, Py_ssize_t n_rows, Py_ssize_t start,
-        Py_ssize_t stop, char *out, Py_ssize_t stride,
+        Py_ssize_t stop, const char *panels, char *out, Py_ssize_t stride,
     ) noexcept nogil:
         """out[p - start][r] = the field of panel p in row r."""
         self.leaves.sum_active(
-            rows, n_rows, self.weights.data + start * self.weights.stride,
-            self.weights.stride, <int> (stop - start),
+            rows, n_rows, panels, self.stride(), <int> (stop - start),
             self.bias + start * PANEL_BYTES, 0, out, stride,
         )
 
@@ -115,7 +141,8 @@ def half_sweep(
     Fills the arrays that are given, each (n_rows, n_units): `fields` and
     `means` of the layer's dtype, `samples` of bool.
     """
-    cdef Py_ssize_t n_rows = rows.n_rows, n_panels = layer.weights.n_panels
+    cdef Py_ssize_t n_rows = rows.n_rows, n_panels = layer.n_panels
+    cdef const char *weights = layer.weights.data
     cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
     cdef int n_threads = min(
         n_blocks,
@@ -155,7 +182,7 @@ def half_sweep(
             n = min(BLOCK, n_rows - first)
             for r in range(n):
                 room.read(rows, thread * BLOCK + r, first + r, thread)
-            layer.fields(&active, n, 0, n_panels, my_out, stride)
+            layer.fields(&active, n, 0, n_panels, weights, my_out, stride)
             if want_fields:
                 _unpack(layer, my_out, n, &fields_[first, 0])
             if not (want_means or want_samples):
@@ -173,7 +200,7 @@ def half_sweep(
                         my_bits + p * layer.leaves.lanes // 8, bits_stride,
                     )
                 for r in range(n):
-                    _spread(my_bits + r * bits_stride, layer.weights.n_columns,
+                    _spread(my_bits + r * bits_stride, layer.n_units,
                             &samples_[first + r, 0])
 
 
@@ -181,17 +208,17 @@ cdef object _bytes(array, Rows rows, Layer layer):
     """A view of an output array as bytes, checked; a dummy for None."""
     if array is None:
         return np.empty((1, 1), dtype=np.uint8)
-    if array.shape != (rows.n_rows, layer.weights.n_columns):
+    if array.shape != (rows.n_rows, layer.n_units):
         raise ValueError(f"output of shape {array.shape} does not fit")
     return array.view(np.uint8)
 
 
 cdef void _unpack(Layer layer, const char *panels, Py_ssize_t n, void *out) noexcept nogil:
     """Panels (n_panels, BLOCK rows) to n plain rows."""
-    cdef Py_ssize_t size = layer.weights.n_columns * layer.leaves.itemsize
+    cdef Py_ssize_t size = layer.n_units * layer.leaves.itemsize
     cdef Py_ssize_t r, p, at
     for r in range(n):
-        for p in range(layer.weights.n_panels):
+        for p in range(layer.n_panels):
             at = p * PANEL_BYTES
             memcpy(
                 <char *> out + r * size + at,
@@ -260,41 +287,83 @@ cdef struct Draw:
     uint16_t *room
 
 
-cdef inline Draw make_draw(
-    uint64_t key, uint64_t step, Py_ssize_t row0, Purpose purpose, char *room
-) noexcept nogil:
-    cdef Draw draw
-    draw.key, draw.step, draw.purpose = key, step, purpose
-    draw.row0, draw.room = <uint32_t> row0, <uint16_t *> room
-    return draw
+cdef struct Sweep:
+    # Rows that go through a layer: what is on in the layer before (lists or, if
+    # words is not NULL, bits), where the means go (or, without `keep`, room for
+    # those of GROUP panels), and the first of the rows of bits that are drawn
+    # (unless draw.purpose is NO_DRAW).
+    Py_ssize_t n
+    ActiveRows given
+    const uint64_t *words
+    Py_ssize_t words_stride
+    char *fields
+    bint keep
+    Draw draw
+    char *bits
+    Py_ssize_t bits_stride
 
 
 cdef void sample_panels(
-    Layer layer, const ActiveRows *given, Py_ssize_t n, Py_ssize_t start,
-    Py_ssize_t stop, Draw draw, char *fields, bint keep, Bits out, Py_ssize_t first,
+    Layer layer, const Sweep *sweeps, int n_sweeps, Py_ssize_t start,
+    Py_ssize_t stop, char *room,
 ) noexcept nogil:
-    """Sample panels start..stop of n rows of a layer given the layer before.
+    """Means and samples of panels start..stop of a layer, for some sweeps.
 
-    The bits go to rows first.. of `out` unless the draw has the purpose NO_DRAW.
-    The means stay in fields (stop - start, n) if `keep`; otherwise it has room
-    for GROUP panels.
+    room: WORD_TABLE_BYTES, and what the layer needs for GROUP panels.
     """
-    cdef Py_ssize_t p = start, q, stride = n * PANEL_BYTES
-    cdef int lanes = layer.leaves.lanes
+    cdef Py_ssize_t p = start, q
+    cdef const char *panels
+    cdef int s
     while p < stop:
-        layer.fields(given, n, p, min(p + GROUP, stop), fields, stride)
-        for q in range(p, min(p + GROUP, stop)):
-            layer.leaves.logistic(fields + (q - p) * stride, n)
-            if draw.purpose != NO_DRAW:
-                layer.leaves.bernoulli(
-                    fields + (q - p) * stride, n, <uint32_t> q, draw.key, draw.step,
-                    draw.row0, draw.purpose, draw.room,
-                    <char *> (out.words + first * out.n_words) + q * lanes // 8,
-                    out.n_words * 8,
-                )
-        if keep:
-            fields += GROUP * stride
-        p += GROUP
+        q = min(p + GROUP, stop)
+        panels = layer.panels(p, q, room + WORD_TABLE_BYTES)
+        for s in range(n_sweeps):
+            sample_group(layer, &sweeps[s], start, p, q, panels, room)
+        p = q
+
+
+cdef void sample_group(
+    Layer layer, const Sweep *sweep, Py_ssize_t origin, Py_ssize_t start,
+    Py_ssize_t stop, const char *panels, char *table,
+) noexcept nogil:
+    """sample_panels for the panels start..stop of one sweep from origin."""
+    cdef Py_ssize_t q, n = sweep.n, stride = n * PANEL_BYTES
+    cdef char *fields = sweep.fields
+    cdef char *at
+    if sweep.keep:
+        fields += (start - origin) * stride
+    if sweep.words == NULL:
+        layer.fields(&sweep.given, n, start, stop, panels, fields, stride)
+    for q in range(start, stop):
+        at = fields + (q - start) * stride
+        if sweep.words != NULL:
+            layer.leaves.sum_words(
+                sweep.words, sweep.words_stride, n,
+                panels + (q - start) * layer.stride(), layer.n_inputs,
+                layer.bias + q * PANEL_BYTES, table, at,
+            )
+        layer.leaves.logistic(at, n)
+        if sweep.draw.purpose != NO_DRAW:
+            layer.leaves.bernoulli(
+                at, n, <uint32_t> q, sweep.draw.key, sweep.draw.step,
+                sweep.draw.row0, sweep.draw.purpose, sweep.draw.room,
+                sweep.bits + q * layer.leaves.lanes // 8, sweep.bits_stride,
+            )
+
+
+cdef inline Sweep bits_sweep(
+    Bits given, Py_ssize_t first_given, bint words, Bits out, Py_ssize_t first_out,
+    Py_ssize_t n, char *fields, Draw draw,
+) noexcept nogil:
+    """A sweep from rows of bits (with `words`, instead of lists) to rows of bits."""
+    cdef Sweep sweep
+    sweep.given, sweep.n = given.at(first_given), n
+    sweep.words = given.words + first_given * given.n_words if words else NULL
+    sweep.words_stride = given.n_words
+    sweep.fields, sweep.keep, sweep.draw = fields, False, draw
+    sweep.bits = <char *> (out.words + first_out * out.n_words)
+    sweep.bits_stride = out.n_words * 8
+    return sweep
 
 
 def run_chains(
@@ -305,61 +374,66 @@ def run_chains(
     states : bool array (n_chains, n_visible). Row r is chain row0 + r of the
     random counter; sweep s uses step + s.
     """
-    cdef Py_ssize_t n_rows = states.shape[0], n_panels
-    n_panels = max(up.weights.n_panels, down.weights.n_panels)
-    cdef Bits visible = Bits(n_rows, down.weights.n_columns)
-    cdef Bits hidden = Bits(n_rows, up.weights.n_columns)
+    cdef Py_ssize_t n_rows = states.shape[0]
+    cdef Bits visible = Bits(n_rows, down.n_units)
+    cdef Bits hidden = Bits(n_rows, up.n_units)
     visible.set(states)
     cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
-    cdef double work = 0.2 * n_rows * (
-        up.weights.n_rows * up.weights.n_panels
-        + down.weights.n_rows * down.weights.n_panels
+    cdef double work = 0.2 * n_steps * n_rows * (
+        up.n_inputs * up.n_panels + down.n_inputs * down.n_panels
     )
-    cdef int most = effective_n_threads(n_steps * work, LEAST_WORK)
+    cdef int n_threads = min(n_rows, effective_n_threads(work, LEAST_WORK))
     # Chains are independent: cut them finer when there are threads to spare.
-    if n_blocks < most:
-        n_blocks = min(most, n_rows)
-    cdef int n_threads = min(n_blocks, most)
-    cdef Py_ssize_t size = GROUP * ((n_rows + n_blocks - 1) // n_blocks) * PANEL_BYTES
-    field_memory = aligned(n_threads * size)
-    draw_memory = aligned(n_threads * size)
-    cdef char *fields = address(field_memory)
-    cdef char *draws = address(draw_memory)
-    cdef uint64_t key_ = key, step_ = step
-    cdef Py_ssize_t block, start, stop, first, last, s, r
-    cdef int thread, team
-    cdef ActiveRows active
+    n_blocks = max(n_blocks, n_threads)
+    cdef Py_ssize_t size = (
+        2 * GROUP * ((n_rows + n_blocks - 1) // n_blocks) * PANEL_BYTES
+        + WORD_TABLE_BYTES + max(up.room(GROUP), down.room(GROUP))
+    )
+    memory = aligned(n_threads * size)
+    cdef char *scratch = address(memory)
     cdef Draw draw
+    draw.key, draw.step, draw.row0 = key, step, row0
+    cdef Py_ssize_t block
+    cdef int thread, team
     with nogil, parallel(num_threads=n_threads):
         thread = omp_get_thread_num()
         team = omp_get_num_threads()
-        start = bound(n_blocks, thread, team)
-        stop = bound(n_blocks, thread + 1, team)
-        for block in range(start, stop):
-            first = bound(n_rows, block, n_blocks)
-            last = bound(n_rows, block + 1, n_blocks)
-            for s in range(n_steps):
-                for r in range(first, last):
-                    visible.list_row(r)
-                active = visible.at(first)
-                draw = make_draw(
-                    key_, step_ + s, row0 + first, DRAW_HIDDEN, draws + thread * size
-                )
-                sample_panels(
-                    up, &active, last - first, 0, up.weights.n_panels, draw,
-                    fields + thread * size, False, hidden, first,
-                )
-                for r in range(first, last):
-                    hidden.list_row(r)
-                active = hidden.at(first)
-                draw = make_draw(
-                    key_, step_ + s, row0 + first, DRAW_VISIBLE, draws + thread * size
-                )
-                sample_panels(
-                    down, &active, last - first, 0, down.weights.n_panels, draw,
-                    fields + thread * size, False, visible, first,
-                )
-    states[...] = visible.get(down.weights.n_columns, bool)
+        for block in range(
+            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
+        ):
+            _run_block(
+                up, down, visible, hidden, bound(n_rows, block, n_blocks),
+                bound(n_rows, block + 1, n_blocks), n_steps, draw,
+                scratch + thread * size,
+            )
+    states[...] = visible.get(down.n_units, bool)
+
+
+cdef void _run_block(
+    Layer up, Layer down, Bits visible, Bits hidden, Py_ssize_t first,
+    Py_ssize_t last, Py_ssize_t n_steps, Draw draw, char *scratch,
+) noexcept nogil:
+    """run_chains for the chains first..last."""
+    cdef Py_ssize_t s, r, n = last - first
+    # All chains decide together: how they are cut must not matter.
+    cdef bint words = visible.n_rows >= LEAST_WORD_ROWS
+    cdef Sweep sweep
+    cdef char *room = scratch + 2 * GROUP * n * PANEL_BYTES
+    draw.room = <uint16_t *> (scratch + GROUP * n * PANEL_BYTES)
+    draw.row0 += <uint32_t> first
+    for s in range(n_steps):
+        for r in range(first, last):
+            visible.list_row(r)
+        draw.purpose = DRAW_HIDDEN
+        sweep = bits_sweep(visible, first, False, hidden, first, n, scratch, draw)
+        sample_panels(up, &sweep, 1, 0, up.n_panels, room)
+        if not words:
+            for r in range(first, last):
+                hidden.list_row(r)
+        draw.purpose = DRAW_VISIBLE
+        sweep = bits_sweep(hidden, first, words, visible, first, n, scratch, draw)
+        sample_panels(down, &sweep, 1, 0, down.n_panels, room)
+        draw.step += 1
 
 
 cdef class Trainer:
@@ -375,7 +449,7 @@ cdef class Trainer:
     cdef readonly uint64_t step
     cdef public double momentum, weight_decay, offset_rate
     cdef Py_ssize_t n_gibbs_steps, n_averaged
-    cdef bint persistent
+    cdef bint persistent, words
     cdef uint64_t key
     cdef object dtype
     cdef const Leaves *leaves
@@ -396,7 +470,7 @@ cdef class Trainer:
     cdef char *chain_means
     cdef double *row_sums
     cdef double *entry_sums
-    # Of a thread: fields, draws and tables.
+    # Of a thread: what sweeps or what an update needs.
     cdef char *scratch
     cdef Py_ssize_t scratch_size
 
@@ -416,9 +490,7 @@ cdef class Trainer:
         self.n_passes = (max(self.n_chains, self.batch_size) + BLOCK - 1) // BLOCK
         components = np.asarray(components, self.dtype)
         self.up = Layer(Panels.from_columns(components), intercept_hidden)
-        self.down = Layer(
-            Panels(self.n_hidden, self.n_visible, self.dtype), intercept_visible
-        )
+        self.down = Layer(self.up.weights, intercept_visible, turned=True)
         self.hidden = Bits(
             self.n_chains if self.persistent else min(BLOCK, self.batch_size),
             self.n_hidden,
@@ -432,12 +504,12 @@ cdef class Trainer:
 
     def _allocate(self, Py_ssize_t n, Py_ssize_t m):
         """Buffers for passes of at most n rows and m chains."""
-        cdef Py_ssize_t n_panels = self.up.weights.n_panels
+        cdef Py_ssize_t n_panels = self.up.n_panels
         cdef Py_ssize_t n_features = self.rows.n_words * 64
         cdef Py_ssize_t entries = 16 * ((m + 3) // 4)
         cdef bint binary = self.rows.binary
         cdef Py_ssize_t on_panels = n_panels * PANEL_BYTES
-        cdef Py_ssize_t on_features = self.down.weights.n_panels * PANEL_BYTES
+        cdef Py_ssize_t on_features = self.down.n_panels * PANEL_BYTES
         cdef int n_threads = effective_n_threads(self._work(), LEAST_WORK)
         if binary:
             entries += 16 * ((n + 3) // 4)
@@ -470,8 +542,12 @@ cdef class Trainer:
         self.chain_means = self._bytes("chain_means", m * on_panels)
         self.row_sums = <double *> self._bytes("row_sums", (n + m + 8) * 16)
         self.entry_sums = <double *> self._bytes("entry_sums", entries * 16)
-        # Tables, or fields and draws: a thread needs one or the other.
-        self.scratch_size = GROUP * PANEL_BYTES * max(entries + n, 2 * m)
+        self.words = m >= LEAST_WORD_ROWS
+        self.scratch_size = max(
+            GROUP * PANEL_BYTES * (entries + n),
+            GROUP * PANEL_BYTES * 2 * max(n, m) + WORD_TABLE_BYTES
+            + self.down.room(GROUP),
+        )
         self.scratch = self._bytes("scratch", n_threads * self.scratch_size)
 
     cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL:
@@ -486,8 +562,8 @@ cdef class Trainer:
         cdef double data = self.batch_size * self.rows.density * self.n_visible
         cdef double chain = self.n_chains * self.n_gibbs_steps * 0.2
         return (
-            data * 1.5 * self.up.weights.n_panels
-            + chain * 2 * self.n_visible * self.up.weights.n_panels
+            data * 1.5 * self.up.n_panels
+            + chain * 2 * self.n_visible * self.up.n_panels
         )
 
     # ---- What Python sees: parameters, averages, velocities, chains ----
@@ -529,11 +605,11 @@ cdef class Trainer:
 
     def _follow(self, name):
         """Room for one more copy of the parameters, zeroed."""
-        cdef Py_ssize_t n_panels = self.up.weights.n_panels
+        cdef Py_ssize_t n_panels = self.up.n_panels
         cdef char *weights = self._bytes(name, n_panels * self.up.weights.stride)
         cdef char *hidden = self._bytes("hidden_" + name, n_panels * PANEL_BYTES)
         cdef char *visible = self._bytes(
-            "visible_" + name, self.down.weights.n_panels * PANEL_BYTES
+            "visible_" + name, self.down.n_panels * PANEL_BYTES
         )
         if name == "average":
             self.update.average, self.update.hidden_average = weights, hidden
@@ -629,117 +705,117 @@ cdef class Trainer:
         cdef Py_ssize_t n = max(0, min(BLOCK, batch_rows - at))
         cdef Py_ssize_t m = max(0, min(BLOCK, batch_chains - at))
         cdef Py_ssize_t first_chain = at if self.persistent else 0
-        cdef Py_ssize_t r, start, stop
-        cdef char *scratch = self.scratch + thread * self.scratch_size
+        cdef Py_ssize_t r
         cdef Draw draw
         draw.key, draw.row0 = self.key, <uint32_t> at
-        draw.room = <uint16_t *> (scratch + GROUP * m * PANEL_BYTES)
+        draw.room = <uint16_t *> (
+            self.scratch + thread * self.scratch_size + GROUP * m * PANEL_BYTES
+        )
 
-        # Read the rows; turn the weights round for the way down.
-        start = bound(n, thread, team)
-        stop = bound(n, thread + 1, team)
-        for r in range(start, stop):
+        for r in range(bound(n, thread, team), bound(n, thread + 1, team)):
             self.room.read(
                 self.rows, r, order[batch * self.batch_size + at + r], thread
             )
-        if part == 0:
-            self._transpose(thread, team)
-        if self.persistent:
-            self._list_hidden(first_chain, m, thread, team)
-        team_barrier()
-
-        self._data_means(n, draw, scratch, thread, team)
         if not self.persistent:
             team_barrier()
-            self._list_hidden(first_chain, m, thread, team)
+            draw.step, draw.purpose = self.step, DRAW_DATA
+            self._sweep_up(n, 0, 0, draw, thread, team)
             team_barrier()
-        self._gibbs(n, m, first_chain, draw, scratch, thread, team)
+        self._list_hidden(first_chain, m, thread, team)
+        if not self.words:
+            team_barrier()
+        self._gibbs(n, m, first_chain, draw, thread, team)
 
         self._sum_rows(n, m, batch_rows, batch_chains, thread, team)
         team_barrier()
         self._sum_features(n, m, part == 0, thread, team)
         team_barrier()
-        self._update(n, m, batch_rows, batch_chains, part, rate, scratch, thread, team)
+        self._update(n, m, batch_rows, batch_chains, part, rate, thread, team)
         team_barrier()
         if thread == 0 and part == self.n_passes - 1:
             self.step += self.n_gibbs_steps
             self.n_averaged += 1
         team_barrier()
 
-    cdef void _transpose(self, int thread, int team) noexcept nogil:
-        cdef Py_ssize_t p, start, stop
-        start = bound(self.down.weights.n_panels, thread, team)
-        stop = bound(self.down.weights.n_panels, thread + 1, team)
-        for p in range(start, stop):
-            self.leaves.transpose(
-                self.up.weights.data + p * self.leaves.lanes * PANEL_BYTES,
-                self.up.weights.stride,
-                self.down.weights.data + p * self.down.weights.stride,
-                self.up.weights.n_panels,
-            )
-
     cdef void _list_hidden(
         self, Py_ssize_t first, Py_ssize_t m, int thread, int team
     ) noexcept nogil:
-        cdef Py_ssize_t r, start, stop
-        start = bound(m, thread, team)
-        stop = bound(m, thread + 1, team)
-        for r in range(first + start, first + stop):
-            self.hidden.list_row(r)
+        cdef Py_ssize_t r
+        if self.words:
+            return
+        for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
+            self.hidden.list_row(first + r)
 
-    cdef void _data_means(
-        self, Py_ssize_t n, Draw draw, char *scratch, int thread, int team
+    cdef void _sweep_up(
+        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t first_chain, Draw draw,
+        int thread, int team,
     ) noexcept nogil:
-        """p(h | data); without persistence the chains start from its samples."""
-        cdef ActiveRows active = self.room.at(0)
-        cdef Py_ssize_t start, stop
-        start = bound(self.up.weights.n_panels, thread, team)
-        stop = bound(self.up.weights.n_panels, thread + 1, team)
-        draw.step = self.step
-        draw.purpose = NO_DRAW if self.persistent else DRAW_DATA
+        """Hidden means given n rows of data and m chains, sampled for the chains.
+
+        Without persistence the chains start at samples from the data instead.
+        """
+        cdef Sweep[2] sweeps
+        cdef int n_sweeps = 0
+        cdef Py_ssize_t start = bound(self.up.n_panels, thread, team)
+        cdef Py_ssize_t stop = bound(self.up.n_panels, thread + 1, team)
+        if m:
+            sweeps[0] = bits_sweep(
+                self.visible, 0, False, self.hidden, first_chain, m,
+                self.chain_means + start * m * PANEL_BYTES, draw,
+            )
+            sweeps[0].keep = True
+            n_sweeps = 1
+        if n:
+            if self.persistent:
+                draw.purpose = NO_DRAW
+            sweeps[n_sweeps] = bits_sweep(
+                self.visible, 0, False, self.hidden, first_chain, n,
+                self.data_means + start * n * PANEL_BYTES, draw,
+            )
+            sweeps[n_sweeps].given, sweeps[n_sweeps].keep = self.room.at(0), True
+            n_sweeps += 1
         sample_panels(
-            self.up, &active, n, start, stop, draw,
-            self.data_means + start * n * PANEL_BYTES, True, self.hidden, 0,
+            self.up, sweeps, n_sweeps, start, stop,
+            self.scratch + thread * self.scratch_size
+            + 2 * GROUP * max(n, m) * PANEL_BYTES,
         )
 
     cdef void _gibbs(
         self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t first_chain, Draw draw,
-        char *scratch, int thread, int team,
+        int thread, int team,
     ) noexcept nogil:
-        """Sweeps of the chains, and the lists of the gradient on the way."""
-        cdef ActiveRows active
-        cdef Py_ssize_t s, r, start, stop
+        """Sweeps of the chains, and the lists of the gradient on the way.
+
+        The last sweep up takes the data with it, while it has the weights at
+        hand (without persistence the data have been there before).
+        """
+        cdef char *scratch = self.scratch + thread * self.scratch_size
+        cdef Sweep sweep
+        cdef Py_ssize_t s, r
         cdef bint last
         for s in range(self.n_gibbs_steps):
             last = s == self.n_gibbs_steps - 1
-            draw.step = self.step + s
-            active = self.hidden.at(first_chain)
-            start = bound(self.down.weights.n_panels, thread, team)
-            stop = bound(self.down.weights.n_panels, thread + 1, team)
-            draw.purpose = DRAW_VISIBLE
+            draw.step, draw.purpose = self.step + s, DRAW_VISIBLE
+            sweep = bits_sweep(
+                self.hidden, first_chain, self.words, self.visible, 0, m, scratch, draw
+            )
             sample_panels(
-                self.down, &active, m, start, stop, draw, scratch, False,
-                self.visible, 0,
+                self.down, &sweep, 1, bound(self.down.n_panels, thread, team),
+                bound(self.down.n_panels, thread + 1, team),
+                scratch + 2 * GROUP * m * PANEL_BYTES,
             )
             team_barrier()
-            start = bound(m, thread, team)
-            stop = bound(m, thread + 1, team)
-            for r in range(start, stop):
+            for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
                 self.visible.list_row(r)
             if last:
                 self._list_features(n, m, thread, team)
             team_barrier()
-            active = self.visible.at(0)
-            start = bound(self.up.weights.n_panels, thread, team)
-            stop = bound(self.up.weights.n_panels, thread + 1, team)
             draw.purpose = DRAW_HIDDEN
-            sample_panels(
-                self.up, &active, m, start, stop, draw,
-                self.chain_means + start * m * PANEL_BYTES, True, self.hidden,
-                first_chain,
+            self._sweep_up(
+                n if last and self.persistent else 0, m, first_chain, draw, thread, team
             )
             team_barrier()
-            if not last:
+            if not last and not self.words:
                 self._list_hidden(first_chain, m, thread, team)
                 team_barrier()
 
@@ -822,7 +898,7 @@ cdef class Trainer:
         memset(rows, 0, 8 * sizeof(double))
         self.leaves.project(
             means + first * PANEL_BYTES, n * PANEL_BYTES, count,
-            self.up.weights.n_panels, self.update.hidden_offset, projection,
+            self.up.n_panels, self.update.hidden_offset, projection,
         )
         for k in range(count):
             rows[2 * k], rows[2 * k + 1] = part, part * projection[k]
@@ -853,14 +929,13 @@ cdef class Trainer:
                 change += self.visible_update.projected_change
             self.visible_update.projected_change = change
             self.leaves.project(
-                self.update.hidden_offset, PANEL_BYTES, 1, self.up.weights.n_panels,
+                self.update.hidden_offset, PANEL_BYTES, 1, self.up.n_panels,
                 self.update.hidden_offset, &self.visible_update.squared_offset,
             )
 
     cdef void _update(
         self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t batch_rows,
-        Py_ssize_t batch_chains, Py_ssize_t part, double rate, char *scratch,
-        int thread, int team,
+        Py_ssize_t batch_chains, Py_ssize_t part, double rate, int thread, int team,
     ) noexcept nogil:
         """Tables of this pass, then the gradient and (last pass) the step."""
         cdef PanelUpdate u = self.update
@@ -868,6 +943,7 @@ cdef class Trainer:
         cdef Py_ssize_t stride = self.up.weights.stride
         cdef Py_ssize_t data_entries = n if u.reals != NULL else 16 * ((n + 3) // 4)
         cdef Py_ssize_t p, q, at, start, stop
+        cdef char *scratch = self.scratch + thread * self.scratch_size
         cdef char *table
         u.first, u.last = part == 0, part == self.n_passes - 1
         u.learning_rate = v.learning_rate = rate
@@ -877,8 +953,8 @@ cdef class Trainer:
         u.real_stride = u.table_stride
         if u.reals != NULL:
             u.table = scratch + n * PANEL_BYTES
-        start = bound(self.up.weights.n_panels, thread, team)
-        stop = bound(self.up.weights.n_panels, thread + 1, team)
+        start = bound(self.up.n_panels, thread, team)
+        stop = bound(self.up.n_panels, thread + 1, team)
         p = start
         while p < stop:
             for q in range(p, min(p + GROUP, stop)):

@@ -164,6 +164,86 @@ static void NAME(sum_active)(const ActiveRows *rows, ptrdiff_t n_rows,
     }
 }
 
+/* For every four rows, the sums of all 16 subsets of scale * row (rows in
+   ascending order); the sum of all of them is added to total. */
+static void NAME(subset_sums)(const char *rows, ptrdiff_t n, double scale,
+                              char *table, char *total)
+{
+    V zero, sum[NV];
+    memset(&zero, 0, sizeof zero);
+    memcpy(sum, total, sizeof sum);
+    for (ptrdiff_t g = 0; 4 * g < n; g++) {
+        V *t = (V *)(table + 16 * g * PANEL_BYTES);
+        for (int q = 0; q < NV; q++) {
+            t[q] = zero;
+            for (int k = 0; k < 4; k++) {
+                V x = zero;
+                if (4 * g + k < n)
+                    x = ((const V *)(rows + (4 * g + k) * PANEL_BYTES))[q]
+                        * (REAL)scale;
+                for (int m = 0; m < 1 << k; m++)
+                    t[((1 << k) + m) * NV + q] = t[m * NV + q] + x;
+            }
+            sum[q] += t[15 * NV + q];
+        }
+    }
+    memcpy(total, sum, sizeof sum);
+}
+
+/* Add the table entries of the 16 words of four bits in x to a row, and those of
+   y to the row after it (if there is one). */
+INLINE void NAME(add_words)(uint64_t x, uint64_t y, const char *table, V *rows,
+                            const int two)
+{
+    V a[NV], b[NV];
+    for (int q = 0; q < NV; q++) {
+        a[q] = rows[q];
+        if (two) b[q] = rows[NV + q];
+    }
+    UNROLL
+    for (int g = 0; g < 16; g++) {
+        const V *t = (const V *)(table + 16 * g * PANEL_BYTES);
+        const V *s = t + (x >> 4 * g & 15) * NV;
+        t += (y >> 4 * g & 15) * NV;
+        for (int q = 0; q < NV; q++) {
+            a[q] += s[q];
+            if (two) b[q] += t[q];
+        }
+    }
+    for (int q = 0; q < NV; q++) {
+        rows[q] = a[q];
+        if (two) rows[NV + q] = b[q];
+    }
+}
+
+/* out[r] = bias + sum of the panel's rows that are on in row r, for rows of bits
+   (stride words apart) of which many are on: for every 64 units the sums of all
+   subsets of four neighbours are tabulated, and 16 of them are added. */
+static void NAME(sum_words)(const uint64_t *words, ptrdiff_t stride,
+                            ptrdiff_t n_rows, const char *panel,
+                            ptrdiff_t n_units, const char *bias, char *table,
+                            char *out)
+{
+    V ignored[NV];
+    memset(ignored, 0, sizeof ignored);
+    for (ptrdiff_t r = 0; r < n_rows; r++)
+        memcpy(out + r * PANEL_BYTES, bias, PANEL_BYTES);
+    for (ptrdiff_t w = 0; 64 * w < n_units; w++) {
+        const ptrdiff_t n = n_units - 64 * w < 64 ? n_units - 64 * w : 64;
+        NAME(subset_sums)(panel + 64 * w * PANEL_BYTES, n, 1, table,
+                          (char *)ignored);
+        for (ptrdiff_t g = (n + 3) / 4; g < 16; g++) /* units beyond the last */
+            memset(table + 16 * g * PANEL_BYTES, 0, PANEL_BYTES);
+        ptrdiff_t r = 0;
+        for (; r + 1 < n_rows; r += 2)
+            NAME(add_words)(words[r * stride + w], words[(r + 1) * stride + w],
+                            table, (V *)(out + r * PANEL_BYTES), 1);
+        if (r < n_rows)
+            NAME(add_words)(words[r * stride + w], 0, table,
+                            (V *)(out + r * PANEL_BYTES), 0);
+    }
+}
+
 /* The product and the sum of the elements of a panel's row, in order. */
 INLINE double NAME(lane_product)(const V *x)
 {
@@ -381,32 +461,6 @@ static void NAME(transpose)(const char *from, ptrdiff_t stride, char *to,
 }
 
 /* ---- The gradient and its step ---- */
-
-/* For every four rows, the sums of all 16 subsets of scale * row (rows in
-   ascending order); the sum of all of them is added to total. */
-static void NAME(subset_sums)(const char *rows, ptrdiff_t n, double scale,
-                              char *table, char *total)
-{
-    V zero, sum[NV];
-    memset(&zero, 0, sizeof zero);
-    memcpy(sum, total, sizeof sum);
-    for (ptrdiff_t g = 0; 4 * g < n; g++) {
-        V *t = (V *)(table + 16 * g * PANEL_BYTES);
-        for (int q = 0; q < NV; q++) {
-            t[q] = zero;
-            for (int k = 0; k < 4; k++) {
-                V x = zero;
-                if (4 * g + k < n)
-                    x = ((const V *)(rows + (4 * g + k) * PANEL_BYTES))[q]
-                        * (REAL)scale;
-                for (int m = 0; m < 1 << k; m++)
-                    t[((1 << k) + m) * NV + q] = t[m * NV + q] + x;
-            }
-            sum[q] += t[15 * NV + q];
-        }
-    }
-    memcpy(total, sum, sizeof sum);
-}
 
 /* scaled[r] = scale * rows[r]; their sum is added to total. */
 static void NAME(scale_rows)(const char *rows, ptrdiff_t n, double scale,
@@ -720,7 +774,7 @@ static void NAME(shift_logits)(const char *fields, ptrdiff_t n_rows,
 #define STRING(x) STRING_(x)
 static const Leaves NAME(leaves) = {
     STRING(ISA), (int)sizeof(REAL), PANEL_LANES, NAME(sum_active),
-    NAME(logistic), NAME(bernoulli), NAME(transpose), NAME(subset_sums),
+    NAME(sum_words),    NAME(logistic), NAME(bernoulli), NAME(transpose), NAME(subset_sums),
     NAME(scale_rows), NAME(project),
     NAME(feature_sums), NAME(update_panels), NAME(visible_step),
     NAME(nonzero_bits), NAME(softplus_sum), NAME(flip_logits), NAME(shift_logits)};

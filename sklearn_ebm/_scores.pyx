@@ -32,8 +32,9 @@ def score_rows(Rows rows, Layer up, intercept_visible, components=None):
     Returns float64 (n_rows,): F(v) = -b.v - sum_j softplus(c_j + (v W)_j), or
     sum_i v_i log p_i + (1 - v_i) log(1 - p_i) with p_i = p(v_i = 1 | others).
     """
-    cdef Py_ssize_t n_rows = rows.n_rows, n_panels = up.weights.n_panels
+    cdef Py_ssize_t n_rows = rows.n_rows, n_panels = up.n_panels
     cdef Py_ssize_t n_features = rows.n_columns
+    cdef const char *weights = up.panels(0, up.n_panels, NULL)
     cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
     cdef bint pseudo = components is not None
     cdef double work = n_rows * n_panels * n_features * (rows.density + pseudo)
@@ -72,7 +73,9 @@ def score_rows(Rows rows, Layer up, intercept_visible, components=None):
             n = min(BLOCK, n_rows - first)
             for r in range(n):
                 room.read(rows, thread * BLOCK + r, first + r, thread)
-            up.fields(&active, n, 0, n_panels, my_fields, n * PANEL_BYTES)
+            up.fields(
+                &active, n, 0, n_panels, weights, my_fields, n * PANEL_BYTES
+            )
             if not pseudo:
                 for r in range(n):
                     scores_[first + r] = -_linear(
@@ -113,9 +116,9 @@ def _tables(Rows rows, Layer up, components):
     """
     if components is None:
         return aligned(PANEL_BYTES), aligned(PANEL_BYTES), False
-    columns = up.weights.n_panels * up.leaves.lanes
+    columns = up.n_panels * up.leaves.lanes
     weights = np.zeros((rows.n_columns, columns), dtype=rows.dtype)
-    weights[:, : up.weights.n_columns] = components.T
+    weights[:, : up.n_units] = components.T
     flip = rows.binary and np.abs(weights).max() <= LARGEST_TABULATED
     tables = (np.expm1(weights), np.expm1(-weights)) if flip else (weights, weights)
     packed = []

@@ -23,6 +23,8 @@
 #define PANEL_BYTES 64
 /* How many panels share one reading of a list of active units. */
 #define GROUP 4
+/* Bytes of the table that sum_words makes of 64 units. */
+#define WORD_TABLE_BYTES (16 * 16 * PANEL_BYTES)
 
 /* Rows given by what is not zero in them: row r has length[r] entries, with
    units index[r * stride + k] in ascending order.  value is NULL when every
@@ -73,6 +75,8 @@ typedef struct {
     int itemsize, lanes;
     void (*sum_active)(const ActiveRows *, ptrdiff_t, const char *, ptrdiff_t,
                        int, const char *, ptrdiff_t, char *, ptrdiff_t);
+    void (*sum_words)(const uint64_t *, ptrdiff_t, ptrdiff_t, const char *,
+                      ptrdiff_t, const char *, char *, char *);
     void (*logistic)(char *, ptrdiff_t);
     void (*bernoulli)(const char *, ptrdiff_t, uint32_t, uint64_t, uint64_t,
                       uint32_t, uint32_t, uint16_t *, char *, ptrdiff_t);
@@ -188,6 +192,14 @@ static inline void list_groups(const uint64_t *bits, ptrdiff_t n_rows,
 #define X86 1
 #include <immintrin.h>
 #endif
+#endif
+
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#elif defined(__GNUC__)
+#define UNROLL _Pragma("GCC unroll 16")
+#else
+#define UNROLL
 #endif
 
 #if defined(__GNUC__) && !defined(__clang__)

@@ -6,6 +6,7 @@ cdef extern from "_simd.h" nogil:
         PANEL_BYTES
         GROUP
         PHILOX_ROUNDS
+        WORD_TABLE_BYTES
 
     ctypedef struct ActiveRows:
         uint32_t *index
@@ -62,6 +63,11 @@ cdef extern from "_simd.h" nogil:
             const ActiveRows *rows, Py_ssize_t n_rows, const char *panels,
             Py_ssize_t stride, int n_panels, const char *bias,
             Py_ssize_t bias_stride, char *out, Py_ssize_t out_stride,
+        ) noexcept nogil
+        void (*sum_words)(
+            const uint64_t *words, Py_ssize_t stride, Py_ssize_t n_rows,
+            const char *panel, Py_ssize_t n_units, const char *bias, char *table,
+            char *out,
         ) noexcept nogil
         void (*logistic)(char *fields, Py_ssize_t n) noexcept nogil
         void (*bernoulli)(
