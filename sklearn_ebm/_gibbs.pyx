@@ -447,6 +447,7 @@ cdef class Trainer:
 
     cdef readonly Py_ssize_t n_visible, n_hidden, n_chains, batch_size, n_passes
     cdef readonly uint64_t step
+    cdef readonly int n_threads
     cdef public double momentum, weight_decay, offset_rate
     cdef Py_ssize_t n_gibbs_steps, n_averaged
     cdef bint persistent, words
@@ -511,6 +512,7 @@ cdef class Trainer:
         cdef Py_ssize_t on_panels = n_panels * PANEL_BYTES
         cdef Py_ssize_t on_features = self.down.n_panels * PANEL_BYTES
         cdef int n_threads = effective_n_threads(self._work(), LEAST_WORK)
+        self.n_threads = n_threads
         if binary:
             entries += 16 * ((n + 3) // 4)
         self.room = RowBlock(self.rows, n, n_threads)
@@ -650,14 +652,14 @@ cdef class Trainer:
 
     def run(
         self, const int64_t[::1] order, const double[::1] rates, Py_ssize_t start,
-        Py_ssize_t stop,
+        Py_ssize_t stop, int n_threads=1,
     ):
         """Do passes start..stop of an epoch over the rows in this order.
 
-        Pass p belongs to minibatch p // n_passes, which trains at its rate.
+        Pass p belongs to minibatch p // n_passes, which trains at its rate. At
+        most `self.n_threads` threads do it.
         """
-        cdef int n_threads = effective_n_threads(self._work(), LEAST_WORK)
-        n_threads = min(n_threads, len(self.memory["scratch"]) // self.scratch_size)
+        n_threads = max(1, min(n_threads, self.n_threads))
         cdef Py_ssize_t n_batches = (order.shape[0] - 1) // self.batch_size + 1
         if not 0 <= start <= stop <= n_batches * self.n_passes <= (
             rates.shape[0] * self.n_passes
@@ -712,10 +714,11 @@ cdef class Trainer:
             self.scratch + thread * self.scratch_size + GROUP * m * PANEL_BYTES
         )
 
+        at += batch * self.batch_size
         for r in range(bound(n, thread, team), bound(n, thread + 1, team)):
-            self.room.read(
-                self.rows, r, order[batch * self.batch_size + at + r], thread
-            )
+            if at + r + 2 < order.shape[0]:
+                self.rows.prefetch(order[at + r + 2])
+            self.room.read(self.rows, r, order[at + r], thread)
         if not self.persistent:
             team_barrier()
             draw.step, draw.purpose = self.step, DRAW_DATA

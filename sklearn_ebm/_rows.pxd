@@ -25,6 +25,7 @@ cdef class Rows:
     cdef int32_t _read_sparse(
         self, Py_ssize_t row, uint64_t *bits, uint32_t *index, void *value
     ) noexcept nogil
+    cdef void prefetch(self, Py_ssize_t row) noexcept nogil
     cdef bint _is_zero(self, Py_ssize_t k) noexcept nogil
     cdef void _store(
         self, void *value, Py_ssize_t n, const char *x, Py_ssize_t k

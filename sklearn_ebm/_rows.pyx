@@ -12,7 +12,7 @@ from libc.string cimport memcpy, memset
 
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport address, aligned
-from ._simd cimport list_bits, select_leaves
+from ._simd cimport list_bits, prefetch, select_leaves
 
 from ._openmp import effective_n_threads
 
@@ -126,6 +126,13 @@ cdef class Rows:
                 self._store(value, n, self.data, k)
             n += 1
         return n
+
+    cdef void prefetch(self, Py_ssize_t row) noexcept nogil:
+        """Ask for a dense row that will be read soon."""
+        cdef Py_ssize_t at
+        if self.indices == NULL:
+            for at in range(0, self.n_columns * self.column_stride, 64):
+                prefetch(self.data + row * self.row_stride + at)
 
     cdef bint _is_zero(self, Py_ssize_t k) noexcept nogil:
         if self.value_size == 1:

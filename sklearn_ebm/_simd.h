@@ -136,6 +136,15 @@ static inline double philox_refine(uint64_t key, uint64_t step,
     return x[0] * 0x1p-32;
 }
 
+static inline void prefetch(const char *at)
+{
+#if defined(__GNUC__) || defined(__clang__)
+    __builtin_prefetch(at);
+#else
+    (void)at;
+#endif
+}
+
 /* ---- Lists of the bits that are set ---- */
 static inline int lowest_bit(uint64_t word)
 {

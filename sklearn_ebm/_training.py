@@ -10,25 +10,52 @@ import numpy as np
 
 # Longest stay in a kernel between two chances to be interrupted, in seconds.
 PATIENCE = 0.1
+# One piece in so many, and so much shorter, tries the other number of threads.
+PROBE_EVERY = 16
+PROBE_SIZE = 8
 
 
-def in_pieces(run, n):
-    """Call ``run(start, stop)`` over ``range(n)`` in pieces of about PATIENCE.
+class Pacer:
+    """Cuts the work of a kernel in pieces and decides how many threads do it.
 
-    Python hears Ctrl-C between two pieces. How the work is cut depends on the
-    clock and must not change what `run` does.
+    Python hears Ctrl-C between two pieces of about PATIENCE seconds. On a busy
+    machine a team whose threads wait for each other can be far slower than one
+    thread, so both are timed now and then and the faster one goes on. Results
+    must not depend on how the work is cut or on the number of threads.
+
+    Parameters
+    ----------
+    most : int
+        Largest number of threads.
     """
-    start, size = 0, 1
-    while start < n:
-        stop = min(n, start + size)
-        begin = time.perf_counter()
-        run(start, stop)
-        seconds = time.perf_counter() - begin
-        if seconds < PATIENCE / 2:
-            size *= 2
-        elif seconds > PATIENCE:
-            size = max(1, int(size * PATIENCE / seconds))
-        start = stop
+
+    def __init__(self, most=1):
+        self.threads, self.other = most, 1
+        self.size = 1
+        self.pieces = 0
+
+    def run(self, kernel, n):
+        """Call ``kernel(start, stop, n_threads)`` over ``range(n)`` in pieces."""
+        start = 0
+        while start < n:
+            self.pieces += 1
+            probe = self.threads != self.other and self.pieces % PROBE_EVERY == 2
+            size = -(-self.size // PROBE_SIZE) if probe else self.size
+            stop = min(n, start + size)
+            begin = time.perf_counter()
+            kernel(start, stop, self.other if probe else self.threads)
+            seconds = time.perf_counter() - begin
+            pace, start = seconds / (stop - start), stop
+            if probe:
+                if pace < self.pace:
+                    self.threads, self.other = self.other, self.threads
+                    self.pace = pace
+                continue
+            self.pace = pace
+            if seconds < PATIENCE / 2:
+                self.size *= 2
+            elif seconds > PATIENCE:
+                self.size = max(1, int(PATIENCE / pace))
 
 
 def minibatch_rates(learning_rate, schedule, epoch, n_epochs, n_batches):
@@ -48,11 +75,13 @@ def epoch_order(n_rows, key, epoch):
     return np.random.default_rng([key, epoch]).permutation(n_rows)
 
 
-def train_epoch(trainer, order, rates):
+def train_epoch(trainer, order, rates, pacer):
     """Show a trainer all rows once; returns the seconds it took."""
     begin = time.perf_counter()
-    in_pieces(
-        lambda start, stop: trainer.run(order, rates, start, stop),
+    pacer.run(
+        lambda start, stop, n_threads: trainer.run(
+            order, rates, start, stop, n_threads
+        ),
         len(rates) * trainer.n_passes,
     )
     return time.perf_counter() - begin

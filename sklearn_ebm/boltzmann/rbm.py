@@ -3,6 +3,7 @@
 from numbers import Integral, Real
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.base import (
     BaseEstimator,
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._gibbs import Layer, Purpose, Trainer, half_sweep, run_chains
 from .._panels import Panels
 from .._scores import score_rows
-from .._training import epoch_order, in_pieces, minibatch_rates, train_epoch
+from .._training import Pacer, epoch_order, minibatch_rates, train_epoch
 from .._validation import (
     CallbackSupportMixin,
     Interval,
@@ -29,6 +30,7 @@ from .._validation import (
     with_callbacks,
     wrap_rows,
 )
+from ..layered import Layered
 
 # Rows of the fixed sample on which `verbose` reports the pseudo-likelihood.
 MONITOR_ROWS = 500
@@ -262,6 +264,7 @@ class BernoulliRBM(
         callbacks = self._init_callback_context(max_subtasks=self.n_iter)
         callbacks.call_on_fit_task_begin(estimator=self, X=X, y=y)
         trainer = self._trainer(rows)
+        pacer = Pacer(trainer.n_threads)
         watched = self.verbose or has_callbacks(self)
         monitor = self._monitor(X) if self.verbose else None
         try:
@@ -278,7 +281,7 @@ class BernoulliRBM(
                 # Only the last epoch's average is kept, but a watcher may want
                 # to see, or to stop at, any epoch.
                 averaging = self.average and (watched or epoch == self.n_iter - 1)
-                self._train_epoch(trainer, rates, averaging, monitor)
+                self._train_epoch(trainer, pacer, rates, averaging, monitor)
                 if task.call_on_fit_task_end(
                     estimator=self,
                     X=X,
@@ -318,9 +321,10 @@ class BernoulliRBM(
         else:
             self._go_on(rows, n_seen=self._state["n_seen"])
         trainer = self._trainer(rows)
+        pacer = Pacer(trainer.n_threads)
         rates = np.full(trainer.n_batches, float(self.learning_rate))
         try:
-            self._train_epoch(trainer, rates, self.average, None)
+            self._train_epoch(trainer, pacer, rates, self.average)
         finally:
             self._store(trainer)
         return self
@@ -395,12 +399,12 @@ class BernoulliRBM(
         mean = expit(state["intercept_hidden"] + field)
         return rng.random((n_chains, self.n_components)) < mean
 
-    def _train_epoch(self, trainer, rates, averaging, monitor):
+    def _train_epoch(self, trainer, pacer, rates, averaging, monitor=None):
         """One pass over the data, entered in the history."""
         order = epoch_order(trainer.n_rows, self._state["key"], trainer.step)
         if averaging:
             trainer.start_average()
-        seconds = train_epoch(trainer, order, rates)
+        seconds = train_epoch(trainer, order, rates, pacer)
         self.n_iter_ += 1
         history = self.history_
         history["learning_rate"].append(float(rates[0]))
@@ -617,42 +621,33 @@ class BernoulliRBM(
         if init is None:
             rng = np.random.default_rng([key, step])
             shape = (n_samples or 1, self.components_.shape[1])
-            init = rng.random(shape) < self.visible_mean_
-        _, rows = check_rows(self, init)
+            X = rng.random(shape) < self.visible_mean_
+            rows = wrap_rows(X)
+        else:
+            X, rows = check_rows(self, init)
         if n_samples is not None and rows.n_rows != n_samples:
             raise ValueError(
                 f"init has {rows.n_rows} rows, but n_samples={n_samples}."
             )
-        states = self._run_chains(rows, n_steps, key, step)
+        states = self._run_chains(rows, n_steps, key, step) if n_steps else X
+        if sp.issparse(states):
+            states = states.toarray()
         return states.astype(self.components_.dtype)
 
     def _run_chains(self, rows, n_steps, key, step):
         """Visible states (bool) after n_steps sweeps that start from rows."""
-        dtype = self.components_.dtype
+        # Bits have no dtype of their own: the model's is used.
+        dtype = self.components_.dtype if rows.binary else rows.dtype
         up, down = self._up(dtype), self._down(dtype)
-        shape = (rows.n_rows, self.components_.shape[1])
-        if n_steps == 0:
-            return rows.dense()
-        hidden = np.empty((rows.n_rows, self.components_.shape[0]), dtype=bool)
+        hidden = np.empty((rows.n_rows, up.n_units), dtype=bool)
+        states = np.empty((rows.n_rows, down.n_units), dtype=bool)
+        draw = {"key": key, "step": step}
+        half_sweep(rows, up, samples=hidden, purpose=Purpose.DRAW_HIDDEN, **draw)
         half_sweep(
-            rows,
-            up if rows.dtype == dtype else self._up(rows.dtype),
-            samples=hidden,
-            key=key,
-            step=step,
-            purpose=Purpose.DRAW_HIDDEN,
+            wrap_rows(hidden), down, samples=states, purpose=Purpose.DRAW_VISIBLE, **draw
         )
-        states = np.empty(shape, dtype=bool)
-        half_sweep(
-            wrap_rows(hidden),
-            self._down(np.float32),
-            samples=states,
-            key=key,
-            step=step,
-            purpose=Purpose.DRAW_VISIBLE,
-        )
-        in_pieces(
-            lambda start, stop: run_chains(
+        Pacer().run(
+            lambda start, stop, _: run_chains(
                 up, down, states, stop - start, key, step + 1 + start
             ),
             n_steps - 1,
@@ -666,6 +661,15 @@ class BernoulliRBM(
         step = self._draws["step"]
         self._draws["step"] = step + n_steps
         return self._draws["key"], step
+
+    def _layered(self):
+        """Return the fitted model as a value."""
+        check_is_fitted(self)
+        return Layered(
+            ("bernoulli", "bernoulli"),
+            (self.components_.T,),
+            (self.intercept_visible_, self.intercept_hidden_),
+        )
 
     def _up(self, dtype):
         """Return the direction visible -> hidden, for data of this dtype."""

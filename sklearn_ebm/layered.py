@@ -1,0 +1,67 @@
+"""The value that every layered Boltzmann machine is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Layered:
+    """A layered Boltzmann machine: layers of units, connected to their neighbours.
+
+    Its energy is ``- sum_l s_l . biases[l] - sum_l s_l . weights[l] . s_{l+1}``.
+
+    Parameters
+    ----------
+    units : tuple of str
+        What the units of every layer are, the visible layer first.
+
+    weights : tuple of ndarray
+        ``weights[l]`` of shape (size of layer l, size of layer l + 1).
+
+    biases : tuple of ndarray
+        ``biases[l]`` of shape (size of layer l,).
+    """
+
+    units: tuple
+    weights: tuple
+    biases: tuple
+
+    def __post_init__(self):
+        """Check that the shapes fit."""
+        sizes = [len(bias) for bias in self.biases]
+        shapes = [np.shape(weight) for weight in self.weights]
+        if len(self.units) != len(sizes) or shapes != list(
+            zip(sizes, sizes[1:], strict=False)
+        ):
+            raise ValueError(
+                f"weights of shapes {shapes} do not connect {len(self.units)} layers "
+                f"of sizes {sizes}."
+            )
+
+    def energy(self, *states):
+        """Energy of rows of states, one array (n_rows, layer size) a layer.
+
+        Parameters
+        ----------
+        *states : array-like
+            States of the layers, the visible layer first.
+
+        Returns
+        -------
+        energy : ndarray of shape (n_rows,)
+            Energies in nats.
+        """
+        states = [np.asarray(s, dtype=float) for s in states]
+        energy = -sum(s @ b for s, b in zip(states, self.biases, strict=True))
+        for below, weight, above in zip(states, self.weights, states[1:], strict=False):
+            energy = energy - np.einsum("ij,ij->i", below @ weight, above)
+        return energy
+
+    def reversed(self):
+        """Return the same machine with the order of its layers turned round."""
+        return Layered(
+            self.units[::-1],
+            tuple(weight.T for weight in self.weights[::-1]),
+            self.biases[::-1],
+        )
