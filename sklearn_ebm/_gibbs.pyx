@@ -142,7 +142,8 @@ def half_sweep(
     `means` of the layer's dtype, `samples` of bool.
     """
     cdef Py_ssize_t n_rows = rows.n_rows, n_panels = layer.n_panels
-    cdef const char *weights = layer.weights.data
+    weight_memory = aligned(layer.room(n_panels) + PANEL_BYTES)
+    cdef const char *weights = layer.panels(0, n_panels, address(weight_memory))
     cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
     cdef int n_threads = min(
         n_blocks,
@@ -442,7 +443,8 @@ cdef class Trainer:
     Holds the packed parameters, their velocities and averages, the chains and
     every buffer; `run` advances it by minibatches in one call without the GIL.
     A minibatch is worked on in passes of at most BLOCK rows and BLOCK chains
-    whose gradients add up; the last of them takes the step.
+    whose gradients add up; the last of them takes the step. A pass is
+    `n_gibbs_steps` sweeps of its chains, and training can stop after any sweep.
     """
 
     cdef readonly Py_ssize_t n_visible, n_hidden, n_chains, batch_size, n_passes
@@ -560,9 +562,9 @@ cdef class Trainer:
         return self.memory[name].view(self.dtype)
 
     def _work(self):
-        """Panel rows summed in a minibatch, roughly."""
+        """Panel rows summed in a sweep with its update, roughly."""
         cdef double data = self.batch_size * self.rows.density * self.n_visible
-        cdef double chain = self.n_chains * self.n_gibbs_steps * 0.2
+        cdef double chain = self.n_chains * 0.2
         return (
             data * 1.5 * self.up.n_panels
             + chain * 2 * self.n_visible * self.up.n_panels
@@ -637,9 +639,14 @@ cdef class Trainer:
     def n_batches(self):
         return (self.rows.n_rows - 1) // self.batch_size + 1
 
+    @property
+    def sweeps_per_batch(self):
+        return self.n_passes * self.n_gibbs_steps
+
     def weight_norm(self):
         """Frobenius norm of the weights."""
-        return float(np.linalg.norm(self.up.weights.view()))
+        # Not by BLAS, whose sums depend on the number of threads.
+        return float(np.sqrt(np.square(self.up.weights.view()).sum(dtype=float)))
 
     def hidden_offset(self):
         return self._array("hidden_offset")[: self.n_hidden].copy()
@@ -654,32 +661,29 @@ cdef class Trainer:
         self, const int64_t[::1] order, const double[::1] rates, Py_ssize_t start,
         Py_ssize_t stop, int n_threads=1,
     ):
-        """Do passes start..stop of an epoch over the rows in this order.
+        """Do sweeps start..stop of an epoch over the rows in this order.
 
-        Pass p belongs to minibatch p // n_passes, which trains at its rate. At
-        most `self.n_threads` threads do it.
+        Sweep s belongs to minibatch s // sweeps_per_batch, which trains at its
+        rate. At most `self.n_threads` threads do it.
         """
         n_threads = max(1, min(n_threads, self.n_threads))
         cdef Py_ssize_t n_batches = (order.shape[0] - 1) // self.batch_size + 1
-        if not 0 <= start <= stop <= n_batches * self.n_passes <= (
-            rates.shape[0] * self.n_passes
+        if n_batches > rates.shape[0] or not (
+            0 <= start <= stop <= n_batches * self.sweeps_per_batch
         ):
-            raise ValueError(f"there are no passes {start}..{stop}")
+            raise ValueError(f"there are no sweeps {start}..{stop}")
         if order.shape[0] and not (
             0 <= np.min(order) and np.max(order) < self.rows.n_rows
         ):
             raise ValueError("order names rows that are not there")
         self._point()
-        cdef Py_ssize_t p
+        cdef Py_ssize_t s
         cdef int thread, team
         with nogil, parallel(num_threads=n_threads):
             thread = omp_get_thread_num()
             team = omp_get_num_threads()
-            for p in range(start, stop):
-                self._pass(
-                    order, p // self.n_passes, p % self.n_passes,
-                    rates[p // self.n_passes], thread, team,
-                )
+            for s in range(start, stop):
+                self._sweep(order, rates, s, thread, team)
 
     def _point(self):
         """What an update needs and does not change from pass to pass."""
@@ -694,11 +698,14 @@ cdef class Trainer:
         self.visible_update.offset = self.update.visible_offset
         self.visible_update.sums = self.feature_sums
 
-    cdef void _pass(
-        self, const int64_t[::1] order, Py_ssize_t batch, Py_ssize_t part,
-        double rate, int thread, int team,
+    cdef void _sweep(
+        self, const int64_t[::1] order, const double[::1] rates, Py_ssize_t number,
+        int thread, int team,
     ) noexcept nogil:
-        """One pass, as one thread of a team does it; all threads keep step."""
+        """One sweep, as one thread of a team does it; all threads keep step."""
+        cdef Py_ssize_t sweep = number % self.n_gibbs_steps
+        cdef Py_ssize_t part = number // self.n_gibbs_steps % self.n_passes
+        cdef Py_ssize_t batch = number // self.n_gibbs_steps // self.n_passes
         cdef Py_ssize_t batch_rows = min(
             self.batch_size, order.shape[0] - batch * self.batch_size
         )
@@ -707,47 +714,47 @@ cdef class Trainer:
         cdef Py_ssize_t n = max(0, min(BLOCK, batch_rows - at))
         cdef Py_ssize_t m = max(0, min(BLOCK, batch_chains - at))
         cdef Py_ssize_t first_chain = at if self.persistent else 0
-        cdef Py_ssize_t r
         cdef Draw draw
         draw.key, draw.row0 = self.key, <uint32_t> at
         draw.room = <uint16_t *> (
             self.scratch + thread * self.scratch_size + GROUP * m * PANEL_BYTES
         )
-
-        at += batch * self.batch_size
-        for r in range(bound(n, thread, team), bound(n, thread + 1, team)):
-            if at + r + 2 < order.shape[0]:
-                self.rows.prefetch(order[at + r + 2])
-            self.room.read(self.rows, r, order[at + r], thread)
-        if not self.persistent:
-            team_barrier()
-            draw.step, draw.purpose = self.step, DRAW_DATA
-            self._sweep_up(n, 0, 0, draw, thread, team)
-            team_barrier()
-        self._list_hidden(first_chain, m, thread, team)
-        if not self.words:
-            team_barrier()
-        self._gibbs(n, m, first_chain, draw, thread, team)
-
+        if sweep == 0:
+            self._read(order, batch * self.batch_size + at, n, thread, team)
+            if not self.persistent:
+                team_barrier()
+                draw.step, draw.purpose = self.step, DRAW_DATA
+                self._sweep_up(n, 0, 0, draw, thread, team)
+                team_barrier()
+        draw.step = self.step + sweep
+        self._gibbs(
+            n, m, first_chain, sweep == self.n_gibbs_steps - 1, draw, thread, team
+        )
+        if sweep < self.n_gibbs_steps - 1:
+            return
         self._sum_rows(n, m, batch_rows, batch_chains, thread, team)
         team_barrier()
         self._sum_features(n, m, part == 0, thread, team)
         team_barrier()
-        self._update(n, m, batch_rows, batch_chains, part, rate, thread, team)
+        self._update(n, m, batch_rows, batch_chains, part, rates[batch], thread, team)
         team_barrier()
-        if thread == 0 and part == self.n_passes - 1:
+        if part < self.n_passes - 1:
+            return
+        if thread == 0:
             self.step += self.n_gibbs_steps
             self.n_averaged += 1
         team_barrier()
 
-    cdef void _list_hidden(
-        self, Py_ssize_t first, Py_ssize_t m, int thread, int team
+    cdef void _read(
+        self, const int64_t[::1] order, Py_ssize_t first, Py_ssize_t n, int thread,
+        int team,
     ) noexcept nogil:
+        """The n rows of a pass."""
         cdef Py_ssize_t r
-        if self.words:
-            return
-        for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
-            self.hidden.list_row(first + r)
+        for r in range(bound(n, thread, team), bound(n, thread + 1, team)):
+            if first + r + 2 < order.shape[0]:
+                self.rows.prefetch(order[first + r + 2])
+            self.room.read(self.rows, r, order[first + r], thread)
 
     cdef void _sweep_up(
         self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t first_chain, Draw draw,
@@ -784,43 +791,42 @@ cdef class Trainer:
         )
 
     cdef void _gibbs(
-        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t first_chain, Draw draw,
-        int thread, int team,
+        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t first_chain, bint last,
+        Draw draw, int thread, int team,
     ) noexcept nogil:
-        """Sweeps of the chains, and the lists of the gradient on the way.
+        """A sweep of the chains: visible units, then hidden units.
 
-        The last sweep up takes the data with it, while it has the weights at
-        hand (without persistence the data have been there before).
+        The last sweep of a pass makes the lists of the gradient on the way, and
+        takes the data up while it has the weights at hand (without persistence
+        they have been there before).
         """
         cdef char *scratch = self.scratch + thread * self.scratch_size
         cdef Sweep sweep
-        cdef Py_ssize_t s, r
-        cdef bint last
-        for s in range(self.n_gibbs_steps):
-            last = s == self.n_gibbs_steps - 1
-            draw.step, draw.purpose = self.step + s, DRAW_VISIBLE
-            sweep = bits_sweep(
-                self.hidden, first_chain, self.words, self.visible, 0, m, scratch, draw
-            )
-            sample_panels(
-                self.down, &sweep, 1, bound(self.down.n_panels, thread, team),
-                bound(self.down.n_panels, thread + 1, team),
-                scratch + 2 * GROUP * m * PANEL_BYTES,
-            )
-            team_barrier()
+        cdef Py_ssize_t r
+        if not self.words:
             for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
-                self.visible.list_row(r)
-            if last:
-                self._list_features(n, m, thread, team)
+                self.hidden.list_row(first_chain + r)
             team_barrier()
-            draw.purpose = DRAW_HIDDEN
-            self._sweep_up(
-                n if last and self.persistent else 0, m, first_chain, draw, thread, team
-            )
-            team_barrier()
-            if not last and not self.words:
-                self._list_hidden(first_chain, m, thread, team)
-                team_barrier()
+        draw.purpose = DRAW_VISIBLE
+        sweep = bits_sweep(
+            self.hidden, first_chain, self.words, self.visible, 0, m, scratch, draw
+        )
+        sample_panels(
+            self.down, &sweep, 1, bound(self.down.n_panels, thread, team),
+            bound(self.down.n_panels, thread + 1, team),
+            scratch + 2 * GROUP * m * PANEL_BYTES,
+        )
+        team_barrier()
+        for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
+            self.visible.list_row(r)
+        if last:
+            self._list_features(n, m, thread, team)
+        team_barrier()
+        draw.purpose = DRAW_HIDDEN
+        self._sweep_up(
+            n if last and self.persistent else 0, m, first_chain, draw, thread, team
+        )
+        team_barrier()
 
     cdef void _list_features(
         self, Py_ssize_t n, Py_ssize_t m, int thread, int team

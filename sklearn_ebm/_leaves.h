@@ -315,6 +315,18 @@ static void NAME(logistic)(char *fields, ptrdiff_t n)
     for (ptrdiff_t k = 0; k < n * NV; k++) x[k] = NAME(sigmoid)(x[k]);
 }
 
+/* on = logistic(field), off = logistic(-field): neither is 1 less the other, which
+   would lose small probabilities. */
+static void NAME(both_means)(const char *fields, char *on, char *off,
+                             ptrdiff_t n)
+{
+    for (ptrdiff_t k = 0; k < n * NV; k++) {
+        V x = ((const V *)fields)[k];
+        ((V *)on)[k] = NAME(sigmoid)(x);
+        ((V *)off)[k] = NAME(sigmoid)(-x);
+    }
+}
+
 /* 16-bit draws for n states of the generator: state s covers eight columns,
    block first + s % blocks of row row0 + s / blocks. */
 INLINE void NAME(draws)(uint16_t *out, ptrdiff_t n, uint32_t first, int blocks,
@@ -686,25 +698,30 @@ static double NAME(softplus_sum)(const char *fields, ptrdiff_t stride,
     return total;
 }
 
-/* Log-odds of each binary feature given the others, less its bias.
-   means: (n_panels, n_rows) panel rows, p(h = 1 | v).
-   up, down: (n_features, n_panels) panel rows of expm1(W) and expm1(-W),
-   |W| <= 20.  With p the mean of a hidden unit, turning feature i on changes
-   its softplus by log(1 + p expm1(W)) and turning it off by
-   log(1 + p expm1(-W)).  The product over the hidden units is kept as mantissa
-   and exponent, so one logarithm is enough. */
-static void NAME(flip_logits)(const char *means, ptrdiff_t n_rows,
+/* Log-odds, less their biases, of the features that are 0 or 1, given the others.
+   on, off: (n_panels, n_rows) panel rows, p(h = 1 | v) and p(h = 0 | v).
+   up, down: (n_features, n_panels) panel rows of exp(W) and exp(-W), |W| <= 20.
+   values: (n_rows, n_features), or NULL if all are 0 or 1 as bits says.
+   Turning feature i on changes the softplus of a hidden unit by
+   log(off + on exp(W)), turning it off by log(off + on exp(-W)).  The product
+   over the hidden units is kept as mantissa and exponent, so that one logarithm
+   is enough. */
+static void NAME(flip_logits)(const char *on, const char *off, ptrdiff_t n_rows,
                               const char *up, const char *down,
                               ptrdiff_t n_features, const uint64_t *bits,
-                              ptrdiff_t n_panels, double *logits)
+                              const void *values, ptrdiff_t n_panels,
+                              double *logits)
 {
     const IV one = AS_INT(SPLAT(1));
     const IV mantissa = AS_INT(SPLAT(0)) + (((INT)1 << MANTISSA_BITS) - 1);
     const ptrdiff_t n_words = (n_features + 63) / 64;
     for (ptrdiff_t i = 0; i < n_features; i++)
         for (ptrdiff_t r = 0; r < n_rows; r++) {
-            const int on = bits[r * n_words + i / 64] >> (i % 64) & 1;
-            const char *row = (on ? down : up) + i * n_panels * PANEL_BYTES;
+            const int set = bits[r * n_words + i / 64] >> (i % 64) & 1;
+            if (values && set
+                && ((const REAL *)values)[r * n_features + i] != (REAL)1)
+                continue;
+            const char *row = (set ? down : up) + i * n_panels * PANEL_BYTES;
             V product[NV];
             IV exponent[NV];
             ptrdiff_t flushes = 0;
@@ -715,10 +732,10 @@ static void NAME(flip_logits)(const char *means, ptrdiff_t n_rows,
             for (ptrdiff_t p0 = 0; p0 < n_panels; p0 += 4, flushes++) {
                 for (ptrdiff_t p = p0; p < p0 + 4 && p < n_panels; p++)
                     for (int q = 0; q < NV; q++) {
-                        V m = ((const V *)(means + (p * n_rows + r)
-                                           * PANEL_BYTES))[q];
+                        const ptrdiff_t at = (p * n_rows + r) * PANEL_BYTES;
                         V e = ((const V *)(row + p * PANEL_BYTES))[q];
-                        product[q] *= m * e + (REAL)1;
+                        product[q] *= ((const V *)(on + at))[q] * e
+                            + ((const V *)(off + at))[q];
                     }
                 for (int q = 0; q < NV; q++) {
                     IV x = AS_INT(product[q]);
@@ -730,20 +747,22 @@ static void NAME(flip_logits)(const char *means, ptrdiff_t n_rows,
             for (int k = 0; k < PANEL_LANES; k++) twos += ((INT *)exponent)[k];
             double x = log(NAME(lane_product)(product))
                 + 0.69314718055994530942 * (double)twos;
-            logits[r * n_features + i] = on ? -x : x;
+            logits[r * n_features + i] = set ? -x : x;
         }
 }
 
-/* The same for values of any size: fields (n_panels, n_rows) panel rows,
-   weights (n_features, n_panels) panel rows, values (n_rows, n_features). */
+/* The same for values of any size: fields (n_panels, n_rows) panel rows, weights
+   (n_features, n_panels) panel rows, values (n_rows, n_features).  With `rest`
+   only for the values that are neither 0 nor 1. */
 static void NAME(shift_logits)(const char *fields, ptrdiff_t n_rows,
                                const char *weights, ptrdiff_t n_features,
-                               const void *values, ptrdiff_t n_panels,
-                               double *logits)
+                               const void *values, int rest,
+                               ptrdiff_t n_panels, double *logits)
 {
     for (ptrdiff_t i = 0; i < n_features; i++)
         for (ptrdiff_t r = 0; r < n_rows; r++) {
             const REAL v = ((const REAL *)values)[r * n_features + i];
+            if (rest && (v == 0 || v == 1)) continue;
             double total = 0;
             for (ptrdiff_t p0 = 0; p0 < n_panels; p0 += FLUSH) {
                 V on[NV], off[NV], sum[NV];
@@ -774,7 +793,7 @@ static void NAME(shift_logits)(const char *fields, ptrdiff_t n_rows,
 #define STRING(x) STRING_(x)
 static const Leaves NAME(leaves) = {
     STRING(ISA), (int)sizeof(REAL), PANEL_LANES, NAME(sum_active),
-    NAME(sum_words),    NAME(logistic), NAME(bernoulli), NAME(transpose), NAME(subset_sums),
+    NAME(sum_words), NAME(both_means),    NAME(logistic), NAME(bernoulli), NAME(transpose), NAME(subset_sums),
     NAME(scale_rows), NAME(project),
     NAME(feature_sums), NAME(update_panels), NAME(visible_step),
     NAME(nonzero_bits), NAME(softplus_sum), NAME(flip_logits), NAME(shift_logits)};

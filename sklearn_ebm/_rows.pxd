@@ -16,6 +16,7 @@ cdef class Rows:
     cdef const char *indices
     cdef const char *indptr
     cdef int value_size, index_size
+    cdef bint is_double
     cdef Py_ssize_t row_stride, column_stride
 
     cdef int32_t read(
@@ -26,7 +27,7 @@ cdef class Rows:
         self, Py_ssize_t row, uint64_t *bits, uint32_t *index, void *value
     ) noexcept nogil
     cdef void prefetch(self, Py_ssize_t row) noexcept nogil
-    cdef bint _is_zero(self, Py_ssize_t k) noexcept nogil
+    cdef double _value(self, const char *x, Py_ssize_t k) noexcept nogil
     cdef void _store(
         self, void *value, Py_ssize_t n, const char *x, Py_ssize_t k
     ) noexcept nogil

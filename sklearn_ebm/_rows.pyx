@@ -37,20 +37,25 @@ cdef void nonzero_bytes(const char *values, Py_ssize_t n, uint64_t *words) noexc
 
 
 cdef class Rows:
-    """Rows of a dense array or a canonical CSR matrix.
+    """Rows of a dense array or a CSR matrix, as values of a computing dtype.
+
+    The dtype is by default that of the data, float32 for bool and uint8.
 
     Attributes say what a scan of the data found: `binary` (only zeros and
     ones), `minimum`, `maximum`, `density` (share of non-zeros) and
     `column_means`.
     """
 
-    def __cinit__(self, X):
-        cdef const unsigned char[::1] view
+    def __cinit__(self, X, dtype=None):
         self.n_rows, self.n_columns = X.shape
         self.n_words = (self.n_columns + 63) // 64
         self.value_size = X.dtype.itemsize
-        self.dtype = np.dtype(np.float64 if X.dtype == np.float64 else np.float32)
-        self.leaves = select_leaves(self.dtype.itemsize)
+        if dtype is None:
+            dtype = np.float64 if X.dtype == np.float64 else np.float32
+        self.dtype = np.dtype(dtype)
+        self.is_double = self.dtype == np.float64
+        if self.value_size > 1:
+            self.leaves = select_leaves(self.value_size)
         if sp.issparse(X):
             if not X.has_canonical_format:
                 X = X.copy()
@@ -114,7 +119,7 @@ cdef class Rows:
             start = (<const int64_t *> self.indptr)[row]
             stop = (<const int64_t *> self.indptr)[row + 1]
         for k in range(start, stop):
-            if self._is_zero(k):
+            if self._value(self.data, k) == 0:
                 continue
             if self.index_size == 4:
                 j = <uint32_t> (<const int32_t *> self.indices)[k]
@@ -134,22 +139,20 @@ cdef class Rows:
             for at in range(0, self.n_columns * self.column_stride, 64):
                 prefetch(self.data + row * self.row_stride + at)
 
-    cdef bint _is_zero(self, Py_ssize_t k) noexcept nogil:
+    cdef double _value(self, const char *x, Py_ssize_t k) noexcept nogil:
         if self.value_size == 1:
-            return self.data[k] == 0
+            return (<const uint8_t *> x)[k]
         if self.value_size == 4:
-            return (<const float *> self.data)[k] == 0
-        return (<const double *> self.data)[k] == 0
+            return (<const float *> x)[k]
+        return (<const double *> x)[k]
 
     cdef void _store(
         self, void *value, Py_ssize_t n, const char *x, Py_ssize_t k
     ) noexcept nogil:
-        if self.value_size == 1:
-            (<float *> value)[n] = <float> (<const uint8_t *> x)[k]
-        elif self.value_size == 4:
-            (<float *> value)[n] = (<const float *> x)[k]
+        if self.is_double:
+            (<double *> value)[n] = self._value(x, k)
         else:
-            (<double *> value)[n] = (<const double *> x)[k]
+            (<float *> value)[n] = <float> self._value(x, k)
 
     def _scan(self):
         """Range, density and column means, in one parallel pass."""
@@ -193,7 +196,7 @@ cdef class Rows:
         ):
             room.read(self, thread, row, thread)
             for k in range(active.length[0]):
-                if self.leaves.itemsize == 8:
+                if self.is_double:
                     x = (<double *> active.value)[k]
                 else:
                     x = (<float *> active.value)[k]

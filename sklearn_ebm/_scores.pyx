@@ -5,8 +5,7 @@ import numpy as np
 
 from cython.parallel cimport parallel
 from libc.math cimport exp, fabs, log1p
-from libc.stdint cimport uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from ._gibbs cimport Layer
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
@@ -20,10 +19,118 @@ from ._openmp import effective_n_threads
 cdef Py_ssize_t BLOCK = 16
 # Weights up to this size leave room for the product of four factors exp(|W|).
 cdef double LARGEST_TABULATED = 20.0
+# Fewer panel rows than this are not worth a second thread.
+cdef double LEAST_WORK = 1e5
 
 
 cdef inline double softplus(double x) noexcept nogil:
     return max(x, 0.0) + log1p(exp(-fabs(x)))
+
+
+cdef class Scorer:
+    """What scoring a block of rows needs, for each of some threads."""
+
+    cdef Rows rows
+    cdef Layer up
+    cdef RowBlock room
+    cdef bint pseudo, tabulated
+    cdef const double[::1] bias
+    cdef double[:, ::1] logits
+    cdef list memory
+    cdef const char *weights
+    cdef const char *exp_weights
+    cdef const char *exp_minus
+    cdef char *scratch
+    cdef Py_ssize_t scratch_size, field_size
+
+    def __cinit__(
+        self, Rows rows, Layer up, intercept_visible, components, int n_threads
+    ):
+        self.rows, self.up, self.pseudo = rows, up, components is not None
+        self.room = RowBlock(rows, n_threads * BLOCK, n_threads)
+        self.bias = np.ascontiguousarray(intercept_visible, np.float64)
+        # Fields, means of on and off units; values as they are.
+        self.field_size = up.n_panels * BLOCK * PANEL_BYTES
+        self.scratch_size = 3 * self.field_size + (
+            BLOCK * (rows.n_columns + 8) * rows.dtype.itemsize + 63
+        ) // 64 * 64
+        self.memory = [aligned(n_threads * self.scratch_size)]
+        self.scratch = address(self.memory[0])
+        if not self.pseudo:
+            return
+        self.logits = np.empty((n_threads * BLOCK, rows.n_columns))
+        lanes = up.n_panels * up.leaves.lanes
+        weights = np.zeros((rows.n_columns, lanes), dtype=rows.dtype)
+        weights[:, : up.n_units] = components.T
+        self.tabulated = np.abs(weights).max() <= LARGEST_TABULATED
+        tables = [weights]
+        if self.tabulated:
+            tables += [np.exp(weights), np.exp(-weights)]
+        for table in tables:
+            memory = aligned(table.nbytes)
+            memory.view(rows.dtype)[:] = table.ravel()
+            self.memory.append(memory)
+        self.weights = address(self.memory[1])
+        if self.tabulated:
+            self.exp_weights = address(self.memory[2])
+            self.exp_minus = address(self.memory[3])
+
+    cdef void block(
+        self, Py_ssize_t first, Py_ssize_t n, int thread, double *scores
+    ) noexcept nogil:
+        """Score the rows first..first + n."""
+        cdef Py_ssize_t slot = thread * BLOCK, r
+        cdef Py_ssize_t n_panels = self.up.n_panels
+        cdef char *fields = self.scratch + thread * self.scratch_size
+        cdef ActiveRows active = self.room.at(slot)
+        for r in range(n):
+            self.room.read(self.rows, slot + r, first + r, thread)
+        self.up.fields(
+            &active, n, 0, n_panels, self.up.panels(0, n_panels, NULL), fields,
+            n * PANEL_BYTES,
+        )
+        if self.pseudo:
+            self._logits(slot, n, fields)
+        for r in range(n):
+            if self.pseudo:
+                scores[r] = _cross_entropy(
+                    self.room, slot + r, self.rows.n_columns, &self.bias[0],
+                    &self.logits[slot + r, 0],
+                )
+            else:
+                scores[r] = -_linear(
+                    self.room, slot + r, &self.bias[0]
+                ) - self.up.leaves.softplus_sum(
+                    fields + r * PANEL_BYTES, n * PANEL_BYTES, n_panels
+                )
+
+    cdef void _logits(self, Py_ssize_t slot, Py_ssize_t n, char *fields) noexcept nogil:
+        """Log-odds of every feature given the others, less their biases.
+
+        Values of 0 and 1 take the short way if the weights allow it, whatever
+        the other values are: rows do not depend on each other.
+        """
+        cdef Py_ssize_t n_features = self.rows.n_columns, r
+        cdef Py_ssize_t n_panels = self.up.n_panels
+        cdef char *on = fields + self.field_size
+        cdef char *off = on + self.field_size
+        cdef char *values = off + self.field_size
+        cdef bint rest = not self.rows.binary
+        if rest or not self.tabulated:
+            for r in range(n):
+                _scatter(self.room, slot + r, n_features,
+                         values + r * n_features * self.room.itemsize)
+            self.up.leaves.shift_logits(
+                fields, n, self.weights, n_features, values, self.tabulated,
+                n_panels, &self.logits[slot, 0],
+            )
+        if self.tabulated:
+            self.up.leaves.both_means(fields, on, off, n_panels * n)
+            self.up.leaves.flip_logits(
+                on, off, n, self.exp_weights, self.exp_minus, n_features,
+                self.room.bits + slot * self.rows.n_words, values if rest else NULL,
+                n_panels, &self.logits[slot, 0],
+            )
 
 
 def score_rows(Rows rows, Layer up, intercept_visible, components=None):
@@ -32,101 +139,28 @@ def score_rows(Rows rows, Layer up, intercept_visible, components=None):
     Returns float64 (n_rows,): F(v) = -b.v - sum_j softplus(c_j + (v W)_j), or
     sum_i v_i log p_i + (1 - v_i) log(1 - p_i) with p_i = p(v_i = 1 | others).
     """
-    cdef Py_ssize_t n_rows = rows.n_rows, n_panels = up.n_panels
-    cdef Py_ssize_t n_features = rows.n_columns
-    cdef const char *weights = up.panels(0, up.n_panels, NULL)
+    cdef Py_ssize_t n_rows = rows.n_rows
     cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
-    cdef bint pseudo = components is not None
-    cdef double work = n_rows * n_panels * n_features * (rows.density + pseudo)
-    cdef int n_threads = min(n_blocks, effective_n_threads(work, 1e5))
-    cdef RowBlock room = RowBlock(rows, n_threads * BLOCK, n_threads)
-    cdef Py_ssize_t stride = BLOCK * PANEL_BYTES
-    field_memory = aligned(n_threads * n_panels * stride)
-    value_memory = aligned(n_threads * BLOCK * n_features * 8 if pseudo else 1)
-    cdef char *fields = address(field_memory)
-    cdef char *values = address(value_memory)
-    cdef double[:, ::1] logits = np.empty(
-        (n_threads * BLOCK, n_features if pseudo else 1)
+    cdef double work = <double> n_rows * up.n_panels * rows.n_columns * (
+        rows.density + (components is not None)
     )
-    cdef const double[::1] bias = np.ascontiguousarray(intercept_visible, np.float64)
-    tables = _tables(rows, up, components)
-    cdef const char *table_up = address(tables[0])
-    cdef const char *table_down = address(tables[1])
-    cdef bint flip = tables[2]
+    cdef int n_threads = min(n_blocks, effective_n_threads(work, LEAST_WORK))
+    cdef Scorer scorer = Scorer(rows, up, intercept_visible, components, n_threads)
     scores = np.empty(n_rows)
     cdef double[::1] scores_ = scores
-    cdef Py_ssize_t block, start, stop, first, n, r, p
+    cdef Py_ssize_t block
     cdef int thread, team
-    cdef ActiveRows active
-    cdef char *my_fields
-    cdef char *my_values
     with nogil, parallel(num_threads=n_threads):
         thread = omp_get_thread_num()
         team = omp_get_num_threads()
-        start = bound(n_blocks, thread, team)
-        stop = bound(n_blocks, thread + 1, team)
-        my_fields = fields + thread * n_panels * stride
-        my_values = values + thread * BLOCK * n_features * 8
-        active = room.at(thread * BLOCK)
-        for block in range(start, stop):
-            first = block * BLOCK
-            n = min(BLOCK, n_rows - first)
-            for r in range(n):
-                room.read(rows, thread * BLOCK + r, first + r, thread)
-            up.fields(
-                &active, n, 0, n_panels, weights, my_fields, n * PANEL_BYTES
+        for block in range(
+            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
+        ):
+            scorer.block(
+                block * BLOCK, min(BLOCK, n_rows - block * BLOCK), thread,
+                &scores_[block * BLOCK],
             )
-            if not pseudo:
-                for r in range(n):
-                    scores_[first + r] = -_linear(
-                        room, thread * BLOCK + r, &bias[0]
-                    ) - up.leaves.softplus_sum(
-                        my_fields + r * PANEL_BYTES, n * PANEL_BYTES, n_panels
-                    )
-                continue
-            if flip:
-                for p in range(n_panels):
-                    up.leaves.logistic(my_fields + p * n * PANEL_BYTES, n)
-                up.leaves.flip_logits(
-                    my_fields, n, table_up, table_down, n_features,
-                    room.bits + thread * BLOCK * rows.n_words, n_panels,
-                    &logits[thread * BLOCK, 0],
-                )
-            else:
-                for r in range(n):
-                    _scatter(room, thread * BLOCK + r, n_features,
-                             my_values + r * n_features * room.itemsize)
-                up.leaves.shift_logits(
-                    my_fields, n, table_up, n_features, my_values, n_panels,
-                    &logits[thread * BLOCK, 0],
-                )
-            for r in range(n):
-                scores_[first + r] = _cross_entropy(
-                    room, thread * BLOCK + r, n_features, &bias[0],
-                    &logits[thread * BLOCK + r, 0],
-                )
     return scores
-
-
-def _tables(Rows rows, Layer up, components):
-    """What the logits need of the weights, and whether they are tabulated.
-
-    Panel rows (n_features, n_panels): expm1(W) and expm1(-W) for data of zeros
-    and ones and weights that are not huge, otherwise W itself.
-    """
-    if components is None:
-        return aligned(PANEL_BYTES), aligned(PANEL_BYTES), False
-    columns = up.n_panels * up.leaves.lanes
-    weights = np.zeros((rows.n_columns, columns), dtype=rows.dtype)
-    weights[:, : up.n_units] = components.T
-    flip = rows.binary and np.abs(weights).max() <= LARGEST_TABULATED
-    tables = (np.expm1(weights), np.expm1(-weights)) if flip else (weights, weights)
-    packed = []
-    for table in tables:
-        memory = aligned(table.nbytes)
-        memory.view(rows.dtype)[:] = table.ravel()
-        packed.append(memory)
-    return packed[0], packed[1], flip
 
 
 cdef double _value(RowBlock room, Py_ssize_t slot, Py_ssize_t k) noexcept nogil:

@@ -77,6 +77,7 @@ typedef struct {
                        int, const char *, ptrdiff_t, char *, ptrdiff_t);
     void (*sum_words)(const uint64_t *, ptrdiff_t, ptrdiff_t, const char *,
                       ptrdiff_t, const char *, char *, char *);
+    void (*both_means)(const char *, char *, char *, ptrdiff_t);
     void (*logistic)(char *, ptrdiff_t);
     void (*bernoulli)(const char *, ptrdiff_t, uint32_t, uint64_t, uint64_t,
                       uint32_t, uint32_t, uint16_t *, char *, ptrdiff_t);
@@ -92,10 +93,11 @@ typedef struct {
     void (*visible_step)(const VisibleUpdate *, ptrdiff_t, ptrdiff_t);
     void (*nonzero_bits)(const char *, ptrdiff_t, uint64_t *);
     double (*softplus_sum)(const char *, ptrdiff_t, ptrdiff_t);
-    void (*flip_logits)(const char *, ptrdiff_t, const char *, const char *,
-                        ptrdiff_t, const uint64_t *, ptrdiff_t, double *);
+    void (*flip_logits)(const char *, const char *, ptrdiff_t, const char *,
+                        const char *, ptrdiff_t, const uint64_t *, const void *,
+                        ptrdiff_t, double *);
     void (*shift_logits)(const char *, ptrdiff_t, const char *, ptrdiff_t,
-                         const void *, ptrdiff_t, double *);
+                         const void *, int, ptrdiff_t, double *);
 } Leaves;
 
 /* ---- Philox4x32: Salmon et al. 2011, "Parallel random numbers: as easy as

@@ -69,6 +69,9 @@ cdef extern from "_simd.h" nogil:
             const char *panel, Py_ssize_t n_units, const char *bias, char *table,
             char *out,
         ) noexcept nogil
+        void (*both_means)(
+            const char *fields, char *on, char *off, Py_ssize_t n
+        ) noexcept nogil
         void (*logistic)(char *fields, Py_ssize_t n) noexcept nogil
         void (*bernoulli)(
             const char *means, Py_ssize_t n_rows, uint32_t panel, uint64_t key,
@@ -104,14 +107,14 @@ cdef extern from "_simd.h" nogil:
             const char *fields, Py_ssize_t stride, Py_ssize_t n_panels
         ) noexcept nogil
         void (*flip_logits)(
-            const char *means, Py_ssize_t n_rows, const char *up, const char *down,
-            Py_ssize_t n_features, const uint64_t *bits, Py_ssize_t n_panels,
-            double *logits,
+            const char *on, const char *off, Py_ssize_t n_rows, const char *up,
+            const char *down, Py_ssize_t n_features, const uint64_t *bits,
+            const void *values, Py_ssize_t n_panels, double *logits,
         ) noexcept nogil
         void (*shift_logits)(
             const char *fields, Py_ssize_t n_rows, const char *weights,
-            Py_ssize_t n_features, const void *values, Py_ssize_t n_panels,
-            double *logits,
+            Py_ssize_t n_features, const void *values, bint rest,
+            Py_ssize_t n_panels, double *logits,
         ) noexcept nogil
 
     const Leaves *select_leaves(int itemsize)

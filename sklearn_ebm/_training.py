@@ -82,6 +82,6 @@ def train_epoch(trainer, order, rates, pacer):
         lambda start, stop, n_threads: trainer.run(
             order, rates, start, stop, n_threads
         ),
-        len(rates) * trainer.n_passes,
+        len(rates) * trainer.sweeps_per_batch,
     )
     return time.perf_counter() - begin

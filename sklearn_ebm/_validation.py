@@ -63,38 +63,53 @@ def has_callbacks(estimator):
     return bool(getattr(estimator, "_skl_callbacks", ()))
 
 
-def check_rows(estimator, X, *, reset=False, unit_interval=True):
+def check_rows(estimator, X, *, reset=False, dtype=None, quiet=False):
     """Validate data of the estimator's features and wrap it for the kernels.
 
-    Returns the validated X and its `Rows`. Values outside [0, 1] get a warning
-    if `unit_interval`: Bernoulli units cannot mean them.
+    Returns the validated X and its `Rows`, to be computed in `dtype` (by default
+    that of X). Values outside [0, 1] get a warning unless `quiet`: Bernoulli
+    units cannot mean them.
     """
+    _refuse_times(X, "X")
     X = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=DTYPES)
-    return X, wrap_rows(X, unit_interval and f"{type(estimator).__name__}'s units")
+    rows = Rows(X, dtype)
+    if not quiet:
+        _warn_range(estimator, rows)
+    return X, rows
 
 
-def check_states(X, n_columns, name):
-    """Validate the states of a hidden layer of n_columns units."""
+def check_states(estimator, X, n_units, name):
+    """Validate states of a layer of n_units units that came as argument `name`.
+
+    Returns what `check_rows` returns.
+    """
+    _refuse_times(X, name)
     X = check_array(X, accept_sparse="csr", dtype=DTYPES, input_name=name)
-    if X.shape[1] != n_columns:
+    if X.shape[1] != n_units:
         raise ValueError(
-            f"{name} has {X.shape[1]} columns, but the layer has {n_columns} units."
+            f"{name} has {X.shape[1]} columns, but the layer has {n_units} units."
         )
-    return wrap_rows(X, name)
-
-
-def wrap_rows(X, owner=None):
-    """`Rows` of validated data; warns if `owner` cannot mean its values."""
     rows = Rows(X)
-    if owner and (rows.minimum < 0 or rows.maximum > 1):
+    _warn_range(estimator, rows)
+    return X, rows
+
+
+def _refuse_times(X, name):
+    """Times would become numbers without a word."""
+    dtype = getattr(X, "dtype", None)
+    if getattr(dtype, "kind", None) in ("m", "M"):
+        raise TypeError(f"{name} of dtype {dtype} does not hold numbers.")
+
+
+def _warn_range(estimator, rows):
+    if rows.minimum < 0 or rows.maximum > 1:
         warnings.warn(
-            f"{owner} stand for values in [0, 1] but the data ranges over "
-            f"[{rows.minimum:.6g}, {rows.maximum:.6g}]; scale them with "
-            "MinMaxScaler or make them binary with Binarizer.",
+            f"The units of {type(estimator).__name__} stand for values in [0, 1] but "
+            f"the data ranges over [{rows.minimum:.6g}, {rows.maximum:.6g}]; scale "
+            "it with MinMaxScaler or make it binary with Binarizer.",
             UserWarning,
             stacklevel=4,
         )
-    return rows
 
 
 def check_count(value, name, *, least):
@@ -108,7 +123,12 @@ def check_count(value, name, *, least):
 
 def random_key(random_state):
     """64 random bits for the kernels, drawn from `random_state`."""
-    high, low = check_random_state(random_state).randint(
-        0, 2**32, size=2, dtype=np.uint32
-    )
+    try:
+        rng = check_random_state(random_state)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "random_state must be an integer in [0, 2**32 - 1], a RandomState or "
+            f"None, got {random_state!r}."
+        ) from error
+    high, low = rng.randint(0, 2**32, size=2, dtype=np.uint32)
     return int(high) << 32 | int(low)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._gibbs import Layer, Purpose, Trainer, half_sweep, run_chains
 from .._panels import Panels
+from .._rows import Rows
 from .._scores import score_rows
 from .._training import Pacer, epoch_order, minibatch_rates, train_epoch
 from .._validation import (
@@ -28,7 +29,6 @@ from .._validation import (
     has_callbacks,
     random_key,
     with_callbacks,
-    wrap_rows,
 )
 from ..layered import Layered
 
@@ -256,7 +256,9 @@ class BernoulliRBM(
         """
         check_parameters(self)
         goes_on = self.warm_start and hasattr(self, "_state")
-        X, rows = check_rows(self, X, reset=not goes_on)
+        X, rows = check_rows(
+            self, X, reset=not goes_on, dtype=self._dtype() if goes_on else None
+        )
         if goes_on:
             self._go_on(rows, n_seen=0)
         else:
@@ -315,7 +317,9 @@ class BernoulliRBM(
         """
         check_parameters(self)
         first = not hasattr(self, "_state")
-        _, rows = check_rows(self, X, reset=first)
+        _, rows = check_rows(
+            self, X, reset=first, dtype=None if first else self._dtype()
+        )
         if first:
             self._initialise(rows)
         else:
@@ -328,6 +332,31 @@ class BernoulliRBM(
         finally:
             self._store(trainer)
         return self
+
+    def fit_transform(self, X, y=None):
+        """Fit the model to the data X and transform it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data, values in [0, 1].
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        h : ndarray of shape (n_samples, n_components)
+            Means of the hidden units.
+        """
+        self.fit(X, y)
+        # Values out of range have had their warning.
+        _, rows = check_rows(self, X, quiet=True)
+        return _means(rows, self._up(rows.dtype))
+
+    def _dtype(self):
+        """Dtype of the model that training goes on from."""
+        return self._state["components"].dtype
 
     def _initialise(self, rows):
         """Parameters, offsets and random keys before the first epoch."""
@@ -347,7 +376,7 @@ class BernoulliRBM(
             "key": random_key(rng),
             "step": 0,
         }
-        self._draws = {"key": random_key(rng), "step": 0}
+        self._sampling_key, self._sampling_step = random_key(rng), 0
         self.n_iter_ = 0
         self.history_ = {"learning_rate": [], "seconds": [], "weight_norm": []}
         self.__dict__.pop("h_samples_", None)
@@ -362,8 +391,10 @@ class BernoulliRBM(
             )
         change = rows.column_means - state["visible_offset"]
         share = rows.n_rows / (n_seen + rows.n_rows)
-        state["visible_offset"] = state["visible_offset"] + change * share
-        state["n_seen"] = n_seen + rows.n_rows
+        self._state = state | {
+            "visible_offset": state["visible_offset"] + change * share,
+            "n_seen": n_seen + rows.n_rows,
+        }
 
     def _trainer(self, rows):
         """Return a kernel that goes on from the state of the training."""
@@ -395,7 +426,8 @@ class BernoulliRBM(
         if chains is not None and len(chains) == n_chains:
             return chains
         rng = np.random.default_rng([state["key"], state["step"], 1])
-        field = state["components"] @ state["visible_offset"]
+        # Not by BLAS, whose sums depend on the number of threads.
+        field = np.einsum("ij,j->i", state["components"], state["visible_offset"])
         mean = expit(state["intercept_hidden"] + field)
         return rng.random((n_chains, self.n_components)) < mean
 
@@ -405,14 +437,22 @@ class BernoulliRBM(
         if averaging:
             trainer.start_average()
         seconds = train_epoch(trainer, order, rates, pacer)
-        self.n_iter_ += 1
-        history = self.history_
-        history["learning_rate"].append(float(rates[0]))
-        history["seconds"].append(seconds)
-        history["weight_norm"].append(trainer.weight_norm())
+        entry = {
+            "learning_rate": float(rates[0]),
+            "seconds": seconds,
+            "weight_norm": trainer.weight_norm(),
+        }
         if monitor is not None:
             score = _pseudo_likelihood(monitor, *trainer.averages()).mean()
-            history.setdefault("pseudo_likelihood", []).append(float(score))
+            entry["pseudo_likelihood"] = float(score)
+        # An interrupt finds all of an epoch's entry or nothing of it; and whoever
+        # kept the history as it was keeps it so.
+        history = {
+            name: [*self.history_.get(name, [np.nan] * self.n_iter_), value]
+            for name, value in entry.items()
+        }
+        self.__dict__.update(history_=history, n_iter_=self.n_iter_ + 1)
+        if monitor is not None:
             print(
                 f"[{type(self).__name__}] Iteration {self.n_iter_}, "
                 f"pseudo-likelihood = {score:.2f}, time = {seconds:.2f}s"
@@ -421,7 +461,7 @@ class BernoulliRBM(
     def _monitor(self, X):
         """Return the fixed sample of the training rows that `verbose` scores."""
         order = epoch_order(X.shape[0], self._state["key"], 0)
-        return wrap_rows(X[np.sort(order[:MONITOR_ROWS])])
+        return Rows(X[np.sort(order[:MONITOR_ROWS])], self._dtype())
 
     def _fitted(self, trainer):
         """Return the public attributes that a trainer has arrived at."""
@@ -439,17 +479,17 @@ class BernoulliRBM(
     def _store(self, trainer):
         """Keep what a trainer has arrived at, and what it needs to go on."""
         components, hidden, visible = trainer.parameters()
-        self._state.update(
-            components=components,
-            intercept_hidden=hidden,
-            intercept_visible=visible,
-            step=int(trainer.step),
-        )
+        state = self._state | {
+            "components": components,
+            "intercept_hidden": hidden,
+            "intercept_visible": visible,
+            "step": int(trainer.step),
+        }
         if self.centering:
-            self._state["hidden_offset"] = trainer.hidden_offset()
+            state["hidden_offset"] = trainer.hidden_offset()
         if self.momentum:
-            self._state["velocity"] = trainer.velocities()
-        self.__dict__.update(self._fitted(trainer))
+            state["velocity"] = trainer.velocities()
+        self.__dict__.update(self._fitted(trainer), _state=state)
 
     # ---- Use ----
 
@@ -484,7 +524,7 @@ class BernoulliRBM(
             Means of the visible units.
         """
         check_is_fitted(self)
-        rows = check_states(X, self.components_.shape[0], "X")
+        _, rows = check_states(self, X, self.components_.shape[0], "X")
         return _means(rows, self._down(rows.dtype))
 
     def reconstruct(self, X):
@@ -615,20 +655,21 @@ class BernoulliRBM(
         n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=0)
         if n_samples is not None:
             n_samples = check_count(n_samples, "n_samples", least=1)
-        key, step = self._next_draws(n_steps + 1)
-        if random_state is not None:
+        n_features = self.components_.shape[1]
+        if init is not None:
+            X, rows = check_states(self, init, n_features, "init")
+            if n_samples not in (None, rows.n_rows):
+                raise ValueError(
+                    f"init has {rows.n_rows} rows, but n_samples={n_samples}."
+                )
+        if random_state is None:
+            key, step = self._next_draws(n_steps + 1)
+        else:
             key, step = random_key(random_state), 0
         if init is None:
             rng = np.random.default_rng([key, step])
-            shape = (n_samples or 1, self.components_.shape[1])
-            X = rng.random(shape) < self.visible_mean_
-            rows = wrap_rows(X)
-        else:
-            X, rows = check_rows(self, init)
-        if n_samples is not None and rows.n_rows != n_samples:
-            raise ValueError(
-                f"init has {rows.n_rows} rows, but n_samples={n_samples}."
-            )
+            X = rng.random((n_samples or 1, n_features)) < self.visible_mean_
+            rows = Rows(X)
         states = self._run_chains(rows, n_steps, key, step) if n_steps else X
         if sp.issparse(states):
             states = states.toarray()
@@ -644,7 +685,7 @@ class BernoulliRBM(
         draw = {"key": key, "step": step}
         half_sweep(rows, up, samples=hidden, purpose=Purpose.DRAW_HIDDEN, **draw)
         half_sweep(
-            wrap_rows(hidden), down, samples=states, purpose=Purpose.DRAW_VISIBLE, **draw
+            Rows(hidden), down, samples=states, purpose=Purpose.DRAW_VISIBLE, **draw
         )
         Pacer().run(
             lambda start, stop, _: run_chains(
@@ -656,11 +697,11 @@ class BernoulliRBM(
 
     def _next_draws(self, n_steps):
         """Random key and first step of n_steps sweeps nobody has drawn yet."""
-        if not hasattr(self, "_draws"):
-            self._draws = {"key": random_key(self.random_state), "step": 0}
-        step = self._draws["step"]
-        self._draws["step"] = step + n_steps
-        return self._draws["key"], step
+        if not hasattr(self, "_sampling_key"):
+            self._sampling_key, self._sampling_step = random_key(self.random_state), 0
+        step = self._sampling_step
+        self._sampling_step = step + n_steps
+        return self._sampling_key, step
 
     def _layered(self):
         """Return the fitted model as a value."""
