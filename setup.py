@@ -7,6 +7,7 @@ import tempfile
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import BaseError, CompileError, LinkError
 
 KERNELS = ["_openmp", "_panels", "_rows", "_gibbs", "_scores"]
 HEADERS = ["sklearn_ebm/_simd.h", "sklearn_ebm/_leaves.h"]
@@ -61,7 +62,7 @@ class BuildKernels(build_ext):
                 self.compiler.link_executable(
                     objects, os.path.join(folder, "probe"), extra_postargs=link_args
                 )
-            except Exception as error:  # each compiler class raises its own
+            except (BaseError, CompileError, LinkError, OSError) as error:
                 print(f"probe failed: {error}")
                 return False
         return True

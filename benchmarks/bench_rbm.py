@@ -80,7 +80,9 @@ def torch_epoch(X, n_components, batch_size):
     return run
 
 
-def training(name, X, n_components, batch_size, repeats, thread_counts=(1, 2), n_iter=1):
+def training(
+    name, X, n_components, batch_size, repeats, thread_counts=(1, 2), n_iter=1
+):
     """Rows of the table: training, in time a minibatch."""
     settings = SETTINGS | {
         "n_components": n_components,

@@ -51,9 +51,7 @@ def main():
     parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    train, test = (
-        (part > 127).astype(np.float32) for part in load_mnist(args.mnist)
-    )
+    train, test = ((part > 127).astype(np.float32) for part in load_mnist(args.mnist))
     base = {"n_components": 16, "random_state": args.seed}
     mean = (train.sum(axis=0) + 0.5) / (len(train) + 1)
     score = (test @ np.log(mean) + (1 - test) @ np.log1p(-mean)).mean()
@@ -75,7 +73,12 @@ def main():
             if args.only in name + flip:
                 run(name + flip, model, a, b)
     if args.only in "defaults, float64":
-        run("defaults, float64", BernoulliRBM(**base), train.astype(float), test.astype(float))
+        run(
+            "defaults, float64",
+            BernoulliRBM(**base),
+            train.astype(float),
+            test.astype(float),
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The value that every layered Boltzmann machine is."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -31,9 +32,7 @@ class Layered:
         """Check that the shapes fit."""
         sizes = [len(bias) for bias in self.biases]
         shapes = [np.shape(weight) for weight in self.weights]
-        if len(self.units) != len(sizes) or shapes != list(
-            zip(sizes, sizes[1:], strict=False)
-        ):
+        if len(self.units) != len(sizes) or shapes != list(pairwise(sizes)):
             raise ValueError(
                 f"weights of shapes {shapes} do not connect {len(self.units)} layers "
                 f"of sizes {sizes}."
@@ -54,7 +53,7 @@ class Layered:
         """
         states = [np.asarray(s, dtype=float) for s in states]
         energy = -sum(s @ b for s, b in zip(states, self.biases, strict=True))
-        for below, weight, above in zip(states, self.weights, states[1:], strict=False):
+        for (below, above), weight in zip(pairwise(states), self.weights, strict=True):
             energy = energy - np.einsum("ij,ij->i", below @ weight, above)
         return energy
 

@@ -333,7 +333,7 @@ class BernoulliRBM(
             self._store(trainer)
         return self
 
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X, y=None, **fit_params):
         """Fit the model to the data X and transform it.
 
         Parameters
@@ -344,12 +344,15 @@ class BernoulliRBM(
         y : Ignored
             Not used, present for API consistency.
 
+        **fit_params : dict
+            Further arguments of `fit`.
+
         Returns
         -------
         h : ndarray of shape (n_samples, n_components)
             Means of the hidden units.
         """
-        self.fit(X, y)
+        self.fit(X, y, **fit_params)
         # Values out of range have had their warning.
         _, rows = check_rows(self, X, quiet=True)
         return _means(rows, self._up(rows.dtype))
@@ -623,9 +626,7 @@ class BernoulliRBM(
         _, rows = check_rows(self, v)
         return self._run_chains(rows, 1, *self._next_draws(1))
 
-    def sample(
-        self, n_samples=None, n_gibbs_steps=1000, init=None, random_state=None
-    ):
+    def sample(self, n_samples=None, n_gibbs_steps=1000, init=None, random_state=None):
         """Draw samples from the model by Gibbs sampling.
 
         Parameters
