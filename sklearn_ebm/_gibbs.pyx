@@ -214,7 +214,9 @@ cdef object _bytes(array, Rows rows, Layer layer):
     return array.view(np.uint8)
 
 
-cdef void _unpack(Layer layer, const char *panels, Py_ssize_t n, void *out) noexcept nogil:
+cdef void _unpack(
+    Layer layer, const char *panels, Py_ssize_t n, void *out
+) noexcept nogil:
     """Panels (n_panels, BLOCK rows) to n plain rows."""
     cdef Py_ssize_t size = layer.n_units * layer.leaves.itemsize
     cdef Py_ssize_t r, p, at
@@ -415,14 +417,14 @@ cdef void _run_block(
     Py_ssize_t last, Py_ssize_t n_steps, Draw draw, char *scratch,
 ) noexcept nogil:
     """run_chains for the chains first..last."""
-    cdef Py_ssize_t s, r, n = last - first
+    cdef Py_ssize_t _s, r, n = last - first
     # All chains decide together: how they are cut must not matter.
     cdef bint words = visible.n_rows >= LEAST_WORD_ROWS
     cdef Sweep sweep
     cdef char *room = scratch + 2 * GROUP * n * PANEL_BYTES
     draw.room = <uint16_t *> (scratch + GROUP * n * PANEL_BYTES)
     draw.row0 += <uint32_t> first
-    for s in range(n_steps):
+    for _s in range(n_steps):
         for r in range(first, last):
             visible.list_row(r)
         draw.purpose = DRAW_HIDDEN

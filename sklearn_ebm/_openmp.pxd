@@ -21,7 +21,9 @@ cdef extern from *:
     void team_barrier() noexcept nogil
 
 
-cdef inline Py_ssize_t bound(Py_ssize_t n, Py_ssize_t part, Py_ssize_t parts) noexcept nogil:
+cdef inline Py_ssize_t bound(
+    Py_ssize_t n, Py_ssize_t part, Py_ssize_t parts
+) noexcept nogil:
     """Where part `part` of n pieces of work starts, and the part before ends.
 
     (Returned, not stored through a pointer: Cython makes a variable private to

@@ -6,7 +6,7 @@ import numpy as np
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from ._simd cimport PANEL_BYTES, Leaves, select_leaves
+from ._simd cimport PANEL_BYTES, select_leaves
 
 ctypedef fused bits_t:
     uint32_t

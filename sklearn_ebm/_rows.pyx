@@ -12,7 +12,7 @@ from libc.string cimport memcpy, memset
 
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport address, aligned
-from ._simd cimport list_bits, prefetch, select_leaves
+from ._simd cimport fetch, list_bits, select_leaves
 
 from ._openmp import effective_n_threads
 
@@ -21,7 +21,9 @@ from ._openmp import effective_n_threads
 cdef Py_ssize_t SCAN_BLOCK = 4096
 
 
-cdef void nonzero_bytes(const char *values, Py_ssize_t n, uint64_t *words) noexcept nogil:
+cdef void nonzero_bytes(
+    const char *values, Py_ssize_t n, uint64_t *words
+) noexcept nogil:
     """Which of n bytes are not zero, eight at a time."""
     cdef uint64_t x, word, low7 = 0x7F7F7F7F7F7F7F7FULL, ones = 0x0101010101010101ULL
     cdef Py_ssize_t w, k, m
@@ -137,7 +139,7 @@ cdef class Rows:
         cdef Py_ssize_t at
         if self.indices == NULL:
             for at in range(0, self.n_columns * self.column_stride, 64):
-                prefetch(self.data + row * self.row_stride + at)
+                fetch(self.data + row * self.row_stride + at)
 
     cdef double _value(self, const char *x, Py_ssize_t k) noexcept nogil:
         if self.value_size == 1:

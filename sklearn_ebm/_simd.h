@@ -138,7 +138,7 @@ static inline double philox_refine(uint64_t key, uint64_t step,
     return x[0] * 0x1p-32;
 }
 
-static inline void prefetch(const char *at)
+static inline void fetch(const char *at)
 {
 #if defined(__GNUC__) || defined(__clang__)
     __builtin_prefetch(at);

@@ -118,7 +118,7 @@ cdef extern from "_simd.h" nogil:
         ) noexcept nogil
 
     const Leaves *select_leaves(int itemsize)
-    void prefetch(const char *at)
+    void fetch(const char *at)
     void philox4x32(uint32_t *x, uint64_t key, int rounds)
     int32_t list_bits(const uint64_t *words, Py_ssize_t n_words, uint32_t *index)
     void list_groups(
