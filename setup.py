@@ -1,5 +1,6 @@
 """The compiled kernels; everything else about the package is in pyproject.toml."""
 
+import glob
 import os
 import sys
 import tempfile
@@ -9,8 +10,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CompileError, LinkError
 
-KERNELS = ["_openmp", "_panels", "_rows", "_gibbs", "_scores"]
-HEADERS = ["sklearn_ebm/_simd.h", "sklearn_ebm/_leaves.h"]
+KERNELS = ["_openmp", "_panels", "_rows", "_gibbs", "_trainer", "_scores"]
+HEADERS = glob.glob("sklearn_ebm/*.h")
 # For tests: bounds-checked kernels, kernels without OpenMP.
 CHECKED = bool(os.environ.get("SKLEARN_EBM_CHECKED"))
 SERIAL = bool(os.environ.get("SKLEARN_EBM_SERIAL"))

@@ -1,6 +1,21 @@
 # Declarations of the block-Gibbs kernels that other kernels build on.
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
+
 from ._panels cimport Panels
 from ._simd cimport ActiveRows, Leaves
+
+
+cdef enum:
+    # Rows that are worked on together. Also the largest piece of a minibatch: the
+    # tables of its update (4 panels x 2 phases x 512 rows of 64 bytes) still fit
+    # a cache.
+    BLOCK = 128
+    # From this many rows on, the tables that sums over words of hidden units need
+    # pay for themselves (hidden units are on up to half of the time).
+    LEAST_WORD_ROWS = 16
+    # Sums of fewer panel rows than this (about 40 microseconds) are not worth a
+    # second thread.
+    LEAST_WORK = 100000
 
 
 # What a draw is for; part of the random counter (see _simd.h).
@@ -30,3 +45,49 @@ cdef class Layer:
         self, const ActiveRows *rows, Py_ssize_t n_rows, Py_ssize_t start,
         Py_ssize_t stop, const char *panels, char *out, Py_ssize_t stride,
     ) noexcept nogil
+
+
+cdef class Bits:
+    cdef Py_ssize_t n_rows, n_words
+    cdef uint64_t *words
+    cdef ActiveRows active
+    cdef list memory
+
+    cdef void list_row(self, Py_ssize_t r) noexcept nogil
+    cdef ActiveRows at(self, Py_ssize_t r) noexcept nogil
+
+
+cdef struct Draw:
+    # The random bits of a sweep: key, counter, and room for 16-bit draws.
+    uint64_t key
+    uint64_t step
+    uint32_t row0
+    Purpose purpose
+    uint16_t *room
+
+
+cdef struct Sweep:
+    # Rows that go through a layer: what is on in the layer before (lists or, if
+    # words is not NULL, bits), where the means go (or, without `keep`, room for
+    # those of GROUP panels), and the first of the rows of bits that are drawn
+    # (unless draw.purpose is NO_DRAW).
+    Py_ssize_t n
+    ActiveRows given
+    const uint64_t *words
+    Py_ssize_t words_stride
+    char *fields
+    bint keep
+    Draw draw
+    char *bits
+    Py_ssize_t bits_stride
+
+
+cdef void sample_panels(
+    Layer layer, const Sweep *sweeps, int n_sweeps, Py_ssize_t start,
+    Py_ssize_t stop, char *room,
+) noexcept nogil
+
+cdef Sweep bits_sweep(
+    Bits given, Py_ssize_t first_given, bint words, Bits out, Py_ssize_t first_out,
+    Py_ssize_t n, char *fields, Draw draw,
+) noexcept nogil

@@ -13,10 +13,11 @@ from sklearn.base import (
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._gibbs import Layer, Purpose, Trainer, half_sweep, run_chains
+from .._gibbs import Layer, Purpose, half_sweep, run_chains
 from .._panels import Panels
 from .._rows import Rows
 from .._scores import score_rows
+from .._trainer import Trainer
 from .._training import Pacer, epoch_order, minibatch_rates, train_epoch
 from .._validation import (
     CallbackSupportMixin,

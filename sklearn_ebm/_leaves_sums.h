@@ -1,0 +1,262 @@
+/* Sums of the rows of a matrix, reading rows of data, and transposition.
+   Included by _leaves.h, which defines V, NAME, ... */
+/* ---- Sums of the rows of a matrix that a list names ---- */
+
+/* sums[p] += value[k] * panels[p][index[k]], k ascending; np is a constant. */
+INLINE void NAME(accumulate)(V sums[GROUP][NV], const char *panels,
+                             ptrdiff_t stride, const uint32_t *index,
+                             const REAL *value, int32_t n, const int np)
+{
+    V a[GROUP][NV];
+    for (int p = 0; p < np; p++)
+        for (int q = 0; q < NV; q++) a[p][q] = sums[p][q];
+    if (value)
+        for (int32_t k = 0; k < n; k++) {
+            const char *row = panels + (size_t)index[k] * PANEL_BYTES;
+            const V x = SPLAT(value[k]);
+            for (int p = 0; p < np; p++)
+                for (int q = 0; q < NV; q++)
+                    a[p][q] += x * ((const V *)(row + p * stride))[q];
+        }
+    else
+        for (int32_t k = 0; k < n; k++) {
+            const char *row = panels + (size_t)index[k] * PANEL_BYTES;
+            for (int p = 0; p < np; p++)
+                for (int q = 0; q < NV; q++)
+                    a[p][q] += ((const V *)(row + p * stride))[q];
+        }
+    for (int p = 0; p < np; p++)
+        for (int q = 0; q < NV; q++) sums[p][q] = a[p][q];
+}
+
+INLINE void NAME(sum_group)(const ActiveRows *rows, ptrdiff_t n_rows,
+                            const char *panels, ptrdiff_t stride,
+                            const char *bias, ptrdiff_t bias_stride, char *out,
+                            ptrdiff_t out_stride, const int np)
+{
+    for (ptrdiff_t r = 0; r < n_rows; r++) {
+        V sums[GROUP][NV];
+        const REAL *value = rows->value;
+        for (int p = 0; p < np; p++)
+            for (int q = 0; q < NV; q++)
+                sums[p][q] = ((const V *)(bias + r * bias_stride
+                                          + p * PANEL_BYTES))[q];
+        NAME(accumulate)(sums, panels, stride, rows->index + r * rows->stride,
+                         value ? value + r * rows->stride : NULL,
+                         rows->length[r], np);
+        for (int p = 0; p < np; p++)
+            for (int q = 0; q < NV; q++)
+                ((V *)(out + p * out_stride + r * PANEL_BYTES))[q] = sums[p][q];
+    }
+}
+
+/* out[p][r] = bias[r][p] + sum of the active rows of panels[p].  bias_stride is
+   0 when all rows share one bias. */
+static void NAME(sum_active)(const ActiveRows *rows, ptrdiff_t n_rows,
+                             const char *panels, ptrdiff_t stride,
+                             int n_panels, const char *bias,
+                             ptrdiff_t bias_stride, char *out,
+                             ptrdiff_t out_stride)
+{
+    while (n_panels > 0) {
+        int np = n_panels < GROUP ? n_panels : GROUP;
+        switch (np) {
+#define CASE(n)                                                              \
+    case n:                                                                  \
+        NAME(sum_group)(rows, n_rows, panels, stride, bias, bias_stride, out, \
+                        out_stride, n);                                      \
+        break;
+            CASE(1) CASE(2) CASE(3) CASE(4)
+#undef CASE
+        }
+        n_panels -= np;
+        panels += np * stride;
+        bias += np * PANEL_BYTES;
+        out += np * out_stride;
+    }
+}
+
+/* For every four rows, the sums of all 16 subsets of scale * row (rows in
+   ascending order); the sum of all of them is added to total. */
+static void NAME(subset_sums)(const char *rows, ptrdiff_t n, double scale,
+                              char *table, char *total)
+{
+    V zero, sum[NV];
+    memset(&zero, 0, sizeof zero);
+    memcpy(sum, total, sizeof sum);
+    for (ptrdiff_t g = 0; 4 * g < n; g++) {
+        V *t = (V *)(table + 16 * g * PANEL_BYTES);
+        for (int q = 0; q < NV; q++) {
+            t[q] = zero;
+            for (int k = 0; k < 4; k++) {
+                V x = zero;
+                if (4 * g + k < n)
+                    x = ((const V *)(rows + (4 * g + k) * PANEL_BYTES))[q]
+                        * (REAL)scale;
+                for (int m = 0; m < 1 << k; m++)
+                    t[((1 << k) + m) * NV + q] = t[m * NV + q] + x;
+            }
+            sum[q] += t[15 * NV + q];
+        }
+    }
+    memcpy(total, sum, sizeof sum);
+}
+
+/* Add the table entries of the 16 words of four bits in x to a row, and those of
+   y to the row after it (if there is one). */
+INLINE void NAME(add_words)(uint64_t x, uint64_t y, const char *table, V *rows,
+                            const int two)
+{
+    V a[NV], b[NV];
+    for (int q = 0; q < NV; q++) {
+        a[q] = rows[q];
+        if (two) b[q] = rows[NV + q];
+    }
+    UNROLL
+    for (int g = 0; g < 16; g++) {
+        const V *t = (const V *)(table + 16 * g * PANEL_BYTES);
+        const V *s = t + (x >> 4 * g & 15) * NV;
+        t += (y >> 4 * g & 15) * NV;
+        for (int q = 0; q < NV; q++) {
+            a[q] += s[q];
+            if (two) b[q] += t[q];
+        }
+    }
+    for (int q = 0; q < NV; q++) {
+        rows[q] = a[q];
+        if (two) rows[NV + q] = b[q];
+    }
+}
+
+/* out[r] = bias + sum of the panel's rows that are on in row r, for rows of bits
+   (stride words apart) of which many are on: for every 64 units the sums of all
+   subsets of four neighbours are tabulated, and 16 of them are added. */
+static void NAME(sum_words)(const uint64_t *words, ptrdiff_t stride,
+                            ptrdiff_t n_rows, const char *panel,
+                            ptrdiff_t n_units, const char *bias, char *table,
+                            char *out)
+{
+    V ignored[NV];
+    memset(ignored, 0, sizeof ignored);
+    for (ptrdiff_t r = 0; r < n_rows; r++)
+        memcpy(out + r * PANEL_BYTES, bias, PANEL_BYTES);
+    for (ptrdiff_t w = 0; 64 * w < n_units; w++) {
+        const ptrdiff_t n = n_units - 64 * w < 64 ? n_units - 64 * w : 64;
+        NAME(subset_sums)(panel + 64 * w * PANEL_BYTES, n, 1, table,
+                          (char *)ignored);
+        for (ptrdiff_t g = (n + 3) / 4; g < 16; g++) /* units beyond the last */
+            memset(table + 16 * g * PANEL_BYTES, 0, PANEL_BYTES);
+        ptrdiff_t r = 0;
+        for (; r + 1 < n_rows; r += 2)
+            NAME(add_words)(words[r * stride + w], words[(r + 1) * stride + w],
+                            table, (V *)(out + r * PANEL_BYTES), 1);
+        if (r < n_rows)
+            NAME(add_words)(words[r * stride + w], 0, table,
+                            (V *)(out + r * PANEL_BYTES), 0);
+    }
+}
+
+/* The product and the sum of the elements of a panel's row, in order. */
+INLINE double NAME(lane_product)(const V *x)
+{
+    const REAL *y = (const REAL *)x;
+    double product = 1;
+    for (int k = 0; k < PANEL_LANES; k++) product *= y[k];
+    return product;
+}
+
+INLINE double NAME(lane_sum)(const V *x)
+{
+    const REAL *y = (const REAL *)x;
+    double sum = 0;
+    for (int k = 0; k < PANEL_LANES; k++) sum += y[k];
+    return sum;
+}
+
+/* ---- Reading data: which of n values are not zero ---- */
+static void NAME(nonzero_bits)(const char *values, ptrdiff_t n, uint64_t *words)
+{
+    const REAL *x = (const REAL *)values;
+    for (ptrdiff_t w = 0; 64 * w < n; w++) {
+        uint64_t word = 0;
+        ptrdiff_t m = n - 64 * w < 64 ? n - 64 * w : 64, k = 0;
+        for (; k + LANES <= m; k += LANES) {
+            V y;
+            memcpy(&y, x + 64 * w + k, sizeof y);
+            word |= (uint64_t)MASK_BITS(y != SPLAT(0)) << k;
+        }
+        for (; k < m; k++) word |= (uint64_t)(x[64 * w + k] != 0) << k;
+        words[w] = word;
+    }
+}
+
+/* ---- Transposition of a square of panel rows ---- */
+
+#ifdef VECTORS
+#define LOW(k, s) ((k) & (s) ? LANES + (k) - (s) : (k))
+#define HIGH(k, s) ((k) & (s) ? LANES + (k) : (k) + (s))
+#if VB / (4 + 4 * DOUBLE) == 16
+#define INDICES(F, s) F(0, s), F(1, s), F(2, s), F(3, s), F(4, s), F(5, s), \
+    F(6, s), F(7, s), F(8, s), F(9, s), F(10, s), F(11, s), F(12, s),       \
+    F(13, s), F(14, s), F(15, s)
+#elif VB / (4 + 4 * DOUBLE) == 8
+#define INDICES(F, s) F(0, s), F(1, s), F(2, s), F(3, s), F(4, s), F(5, s), \
+    F(6, s), F(7, s)
+#elif VB / (4 + 4 * DOUBLE) == 4
+#define INDICES(F, s) F(0, s), F(1, s), F(2, s), F(3, s)
+#else
+#define INDICES(F, s) F(0, s), F(1, s)
+#endif
+#ifdef __clang__
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (IV){__VA_ARGS__})
+#endif
+/* Exchange with the neighbour at distance s. */
+#define STAGE(s)                                              \
+    if (LANES > s)                                            \
+        for (int i = 0; i < LANES; i++)                       \
+            if (!(i & s)) {                                   \
+                V a = t[i], b = t[i + s];                     \
+                t[i] = SHUFFLE(a, b, INDICES(LOW, s));        \
+                t[i + s] = SHUFFLE(a, b, INDICES(HIGH, s));   \
+            }
+INLINE void NAME(transpose_tile)(const char *from, char *to)
+{
+    for (int i = 0; i < NV; i++)
+        for (int j = 0; j < NV; j++) {
+            V t[2 * LANES];
+            for (int k = 0; k < LANES; k++)
+                t[k] = ((const V *)(from + (i * LANES + k) * PANEL_BYTES))[j];
+            STAGE(1)
+            STAGE(2)
+            STAGE(4)
+            STAGE(8)
+            for (int k = 0; k < LANES; k++)
+                ((V *)(to + (j * LANES + k) * PANEL_BYTES))[i] = t[k];
+        }
+}
+#undef LOW
+#undef HIGH
+#undef INDICES
+#undef SHUFFLE
+#undef STAGE
+#else
+INLINE void NAME(transpose_tile)(const char *from, char *to)
+{
+    for (int i = 0; i < PANEL_LANES; i++)
+        for (int j = 0; j < PANEL_LANES; j++)
+            ((REAL *)to)[j * PANEL_LANES + i] =
+                ((const REAL *)from)[i * PANEL_LANES + j];
+}
+#endif
+
+/* One panel of the transposed matrix: its rows come from the same square of
+   every one of n_panels panels of the matrix, stride bytes apart. */
+static void NAME(transpose)(const char *from, ptrdiff_t stride, char *to,
+                            ptrdiff_t n_panels)
+{
+    for (ptrdiff_t p = 0; p < n_panels; p++)
+        NAME(transpose_tile)(from + p * stride,
+                             to + p * PANEL_LANES * PANEL_BYTES);
+}

@@ -1,0 +1,176 @@
+/* The gradient of a minibatch and the step along it.
+   Included by _leaves.h, which defines V, NAME, ... */
+/* ---- The gradient and its step ---- */
+
+/* scaled[r] = scale * rows[r]; their sum is added to total. */
+static void NAME(scale_rows)(const char *rows, ptrdiff_t n, double scale,
+                             char *scaled, char *total)
+{
+    V sum[NV];
+    memcpy(sum, total, sizeof sum);
+    for (ptrdiff_t r = 0; r < n; r++)
+        for (int q = 0; q < NV; q++) {
+            V x = ((const V *)(rows + r * PANEL_BYTES))[q] * (REAL)scale;
+            ((V *)(scaled + r * PANEL_BYTES))[q] = x;
+            sum[q] += x;
+        }
+    memcpy(total, sum, sizeof sum);
+}
+
+/* out[r] = rows[r] . direction, over n_panels panels stride bytes apart. */
+static void NAME(project)(const char *rows, ptrdiff_t stride, ptrdiff_t n_rows,
+                          ptrdiff_t n_panels, const char *direction,
+                          double *out)
+{
+    for (ptrdiff_t r = 0; r < n_rows; r++) {
+        V sum[NV];
+        for (int q = 0; q < NV; q++) sum[q] = SPLAT(0);
+        for (ptrdiff_t p = 0; p < n_panels; p++)
+            for (int q = 0; q < NV; q++)
+                sum[q] += ((const V *)(rows + p * stride + r * PANEL_BYTES))[q]
+                    * ((const V *)(direction + p * PANEL_BYTES))[q];
+        out[r] = NAME(lane_sum)(sum);
+    }
+}
+
+/* For features start..stop: the change of the mean (data less chains), and of
+   the mean times the row's projection, from the sums of table entries and of
+   real rows, which are pairs (share of the row, share times projection). */
+static void NAME(feature_sums)(const ActiveRows *groups,
+                               const ActiveRows *reals, const double *entries,
+                               const double *rows, ptrdiff_t start,
+                               ptrdiff_t stop, int first, double *sums,
+                               void *change)
+{
+    for (ptrdiff_t i = start; i < stop; i++) {
+        double x = first ? 0 : sums[2 * i], y = first ? 0 : sums[2 * i + 1];
+        if (reals) {
+            const uint32_t *index = reals->index + i * reals->stride;
+            const REAL *value = (const REAL *)reals->value + i * reals->stride;
+            for (int32_t k = 0; k < reals->length[i]; k++) {
+                x += value[k] * rows[2 * index[k]];
+                y += value[k] * rows[2 * index[k] + 1];
+            }
+        }
+        const uint32_t *index = groups->index + i * groups->stride;
+        for (int32_t k = 0; k < groups->length[i]; k++) {
+            x += entries[2 * index[k]];
+            y += entries[2 * index[k] + 1];
+        }
+        sums[2 * i] = x;
+        sums[2 * i + 1] = y;
+        ((REAL *)change)[i] = (REAL)x;
+    }
+}
+
+/* One step of ascent of x along g, with optional velocity and average. */
+INLINE V NAME(step)(V x, V g, V *velocity, V *average, REAL rate,
+                    REAL momentum, REAL mix)
+{
+    if (velocity) {
+        g = *velocity * momentum + g;
+        *velocity = g;
+    }
+    x = x + g * rate;
+    if (average) *average += (x - *average) * mix;
+    return x;
+}
+
+INLINE void NAME(update_group)(const PanelUpdate *u, const int np)
+{
+    const REAL *mu = u->visible_offset, *dv = u->visible_change;
+    const REAL rate = (REAL)u->learning_rate, momentum = (REAL)u->momentum;
+    const REAL decay = (REAL)u->weight_decay, mix = (REAL)u->average_rate;
+    V pull[GROUP][NV], change[GROUP][NV], offset[GROUP][NV];
+    for (int p = 0; p < np; p++)
+        for (int q = 0; q < NV; q++) {
+            const int k = p * NV + q;
+            pull[p][q] = SPLAT(0);
+            change[p][q] = ((const V *)u->data_total)[k]
+                + ((const V *)u->chain_total)[k];
+            offset[p][q] = ((const V *)u->hidden_offset)[k];
+        }
+    for (ptrdiff_t i = 0; i < u->n_features; i++) {
+        const ptrdiff_t at = i * PANEL_BYTES;
+        const ptrdiff_t b = i * u->bits->stride;
+        V sums[GROUP][NV];
+        for (int p = 0; p < np; p++)
+            for (int q = 0; q < NV; q++)
+                if (u->first)
+                    sums[p][q] = SPLAT(0);
+                else
+                    sums[p][q] =
+                        ((const V *)(u->carry + p * u->panel_stride + at))[q];
+        if (u->reals) {
+            const ptrdiff_t a = i * u->reals->stride;
+            NAME(accumulate)(sums, u->real_rows, u->real_stride,
+                             u->reals->index + a,
+                             (const REAL *)u->reals->value + a,
+                             u->reals->length[i], np);
+        }
+        NAME(accumulate)(sums, u->table, u->table_stride, u->bits->index + b,
+                         NULL, u->bits->length[i], np);
+        for (int p = 0; p < np; p++)
+            for (int q = 0; q < NV; q++) {
+                const ptrdiff_t cell = p * u->panel_stride + at;
+                if (!u->last) {
+                    ((V *)(u->carry + cell))[q] = sums[p][q];
+                    continue;
+                }
+                V *w = (V *)(u->weights + cell) + q;
+                V g = sums[p][q] - change[p][q] * mu[i] - offset[p][q] * dv[i];
+                pull[p][q] += g * mu[i];
+                *w = NAME(step)(
+                    *w, g - *w * decay,
+                    u->velocity ? (V *)(u->velocity + cell) + q : NULL,
+                    u->average ? (V *)(u->average + cell) + q : NULL,
+                    rate, momentum, mix);
+            }
+    }
+    if (!u->last) return;
+    for (int p = 0; p < np; p++)
+        for (int q = 0; q < NV; q++) {
+            const int k = p * NV + q;
+            V *bias = (V *)u->hidden_bias + k;
+            *bias = NAME(step)(
+                *bias, change[p][q] - pull[p][q],
+                u->velocity ? (V *)u->hidden_velocity + k : NULL,
+                u->average ? (V *)u->hidden_average + k : NULL,
+                rate, momentum, mix);
+            ((V *)u->hidden_offset)[k] = offset[p][q]
+                + (((const V *)u->data_total)[k] - offset[p][q])
+                * (REAL)u->offset_rate;
+        }
+}
+
+/* Step of the visible biases start..stop: the change of the mean less the
+   centred weight gradient times the hidden offsets. */
+static void NAME(visible_step)(const VisibleUpdate *u, ptrdiff_t start,
+                               ptrdiff_t stop)
+{
+    REAL *bias = u->bias, *velocity = u->velocity, *average = u->average;
+    const REAL *mu = u->offset;
+    for (ptrdiff_t i = start; i < stop; i++) {
+        const double change = u->sums[2 * i];
+        REAL g = (REAL)(change - (u->sums[2 * i + 1]
+                                  - mu[i] * u->projected_change
+                                  - change * u->squared_offset));
+        if (velocity) g = velocity[i] = (REAL)u->momentum * velocity[i] + g;
+        bias[i] += (REAL)u->learning_rate * g;
+        if (average)
+            average[i] += (bias[i] - average[i]) * (REAL)u->average_rate;
+    }
+}
+
+/* For at most GROUP panels: add up the gradient feature by feature from the
+   lists of table entries (and of real rows), take out the offsets, and step;
+   each weight is read and written once. */
+static void NAME(update_panels)(const PanelUpdate *u, int n_panels)
+{
+    switch (n_panels) {
+    case 1: NAME(update_group)(u, 1); break;
+    case 2: NAME(update_group)(u, 2); break;
+    case 3: NAME(update_group)(u, 3); break;
+    case 4: NAME(update_group)(u, 4); break;
+    }
+}

@@ -1,0 +1,642 @@
+# Training of a restricted Boltzmann machine by (persistent) contrastive divergence.
+#
+# One minibatch, in phases that all threads do together, each on its own panels,
+# rows or features:
+#
+#   read     rows of the data become bits and lists
+#   sweep    chains: visible units from hidden ones, and back (_gibbs.pyx)
+#   means    p(h | row) of the data, with the last sweep up
+#   lists    for each feature, in which rows of four it is on
+#   tables   sums of all subsets of p(h | row) of four rows, each phase averaged
+#   update   gradient feature by feature, as a sum of table entries; offsets, decay,
+#            momentum, step and average in the same pass over the weights
+import numpy as np
+
+from cython.parallel cimport parallel
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from ._gibbs cimport (
+    BLOCK,
+    DRAW_DATA,
+    DRAW_HIDDEN,
+    DRAW_VISIBLE,
+    LEAST_WORD_ROWS,
+    LEAST_WORK,
+    NO_DRAW,
+    Bits,
+    Draw,
+    Layer,
+    Sweep,
+    bits_sweep,
+    sample_panels,
+)
+from ._openmp cimport (
+    bound,
+    omp_get_num_threads,
+    omp_get_thread_num,
+    team_barrier,
+)
+from ._panels cimport Panels, address, aligned
+from ._rows cimport RowBlock, Rows
+from ._simd cimport (
+    GROUP,
+    PANEL_BYTES,
+    WORD_TABLE_BYTES,
+    ActiveRows,
+    Leaves,
+    PanelUpdate,
+    VisibleUpdate,
+    list_groups,
+    select_leaves,
+)
+
+from ._openmp import effective_n_threads
+
+
+cdef int32_t _lower_bound(
+    const uint32_t *x, int32_t n, uint32_t least
+) noexcept nogil:
+    """First place in an ascending list whose entry is not below `least`."""
+    cdef int32_t low = 0, middle
+    while low < n:
+        middle = (low + n) // 2
+        if x[middle] < least:
+            low = middle + 1
+        else:
+            n = middle
+    return low
+
+
+cdef class Trainer:
+    """A restricted Boltzmann machine in training.
+
+    Holds the packed parameters, their velocities and averages, the chains and
+    every buffer; `run` advances it by minibatches in one call without the GIL.
+    A minibatch is worked on in passes of at most BLOCK rows and BLOCK chains
+    whose gradients add up; the last of them takes the step. A pass is
+    `n_gibbs_steps` sweeps of its chains, and training can stop after any sweep.
+    """
+
+    cdef readonly Py_ssize_t n_visible, n_hidden, n_chains, batch_size, n_passes
+    cdef readonly uint64_t step
+    cdef readonly int n_threads
+    cdef public double momentum, weight_decay, offset_rate
+    cdef Py_ssize_t n_gibbs_steps, n_averaged
+    cdef bint persistent, words
+    cdef uint64_t key
+    cdef object dtype
+    cdef const Leaves *leaves
+    cdef Rows rows
+    cdef RowBlock room
+    cdef Layer up, down
+    cdef Bits hidden, visible
+    # The bytes behind every pointer below, by name.
+    cdef dict memory
+    cdef PanelUpdate update
+    cdef VisibleUpdate visible_update
+    cdef char *data_total
+    cdef char *chain_total
+    cdef double *feature_sums
+    # Of a pass: lists of the gradient, means, and pairs for feature_sums.
+    cdef ActiveRows groups, reals
+    cdef char *data_means
+    cdef char *chain_means
+    cdef double *row_sums
+    cdef double *entry_sums
+    # Of a thread: what sweeps or what an update needs.
+    cdef char *scratch
+    cdef Py_ssize_t scratch_size
+
+    def __cinit__(
+        self, Rows rows, components, intercept_hidden, intercept_visible, *,
+        Py_ssize_t batch_size, chains, key, step, Py_ssize_t n_gibbs_steps,
+        visible_offset, hidden_offset,
+    ):
+        """chains : 0/1 array (n_chains, n_hidden), or None without persistence."""
+        self.rows, self.key, self.step = rows, key, step
+        self.persistent, self.n_gibbs_steps = chains is not None, n_gibbs_steps
+        self.n_hidden, self.n_visible = components.shape
+        self.dtype = rows.dtype
+        self.leaves = select_leaves(self.dtype.itemsize)
+        self.batch_size = min(batch_size, rows.n_rows)
+        self.n_chains = chains.shape[0] if self.persistent else self.batch_size
+        self.n_passes = (max(self.n_chains, self.batch_size) + BLOCK - 1) // BLOCK
+        components = np.asarray(components, self.dtype)
+        self.up = Layer(Panels.from_columns(components), intercept_hidden)
+        self.down = Layer(self.up.weights, intercept_visible, turned=True)
+        self.hidden = Bits(
+            self.n_chains if self.persistent else min(BLOCK, self.batch_size),
+            self.n_hidden,
+        )
+        if self.persistent:
+            self.hidden.set(chains)
+        self.visible = Bits(min(BLOCK, self.n_chains), self.n_visible)
+        self._allocate(min(BLOCK, self.batch_size), min(BLOCK, self.n_chains))
+        self._array("visible_offset")[: self.n_visible] = visible_offset
+        self._array("hidden_offset")[: self.n_hidden] = hidden_offset
+
+    def _allocate(self, Py_ssize_t n, Py_ssize_t m):
+        """Buffers for passes of at most n rows and m chains."""
+        cdef Py_ssize_t n_panels = self.up.n_panels
+        cdef Py_ssize_t n_features = self.rows.n_words * 64
+        cdef Py_ssize_t entries = 16 * ((m + 3) // 4)
+        cdef bint binary = self.rows.binary
+        cdef Py_ssize_t on_panels = n_panels * PANEL_BYTES
+        cdef Py_ssize_t on_features = self.down.n_panels * PANEL_BYTES
+        cdef int n_threads = effective_n_threads(self._work(), LEAST_WORK)
+        self.n_threads = n_threads
+        if binary:
+            entries += 16 * ((n + 3) // 4)
+        self.room = RowBlock(self.rows, n, n_threads)
+        self.memory = {}
+        self.update.visible_offset = self._bytes("visible_offset", on_features)
+        self.update.visible_change = self._bytes("visible_change", on_features)
+        self.update.hidden_offset = self._bytes("hidden_offset", on_panels)
+        self.update.carry = NULL
+        if self.n_passes > 1:
+            self.update.carry = self._bytes("carry", n_panels * self.up.weights.stride)
+        self.data_total = self._bytes("data_total", on_panels)
+        self.chain_total = self._bytes("chain_total", on_panels)
+        self.feature_sums = <double *> self._bytes("feature_sums", n_features * 16)
+        self.groups.stride = entries // 16
+        self.groups.index = <uint32_t *> self._bytes(
+            "groups", n_features * self.groups.stride * 4
+        )
+        self.groups.length = <int32_t *> self._bytes("group_lengths", n_features * 4)
+        self.groups.value = NULL
+        self.reals.stride = 0 if binary else n
+        self.reals.index = <uint32_t *> self._bytes(
+            "reals", n_features * self.reals.stride * 4
+        )
+        self.reals.value = self._bytes(
+            "real_values", n_features * self.reals.stride * self.dtype.itemsize
+        )
+        self.reals.length = <int32_t *> self._bytes("real_lengths", n_features * 4)
+        self.data_means = self._bytes("data_means", n * on_panels)
+        self.chain_means = self._bytes("chain_means", m * on_panels)
+        self.row_sums = <double *> self._bytes("row_sums", (n + m + 8) * 16)
+        self.entry_sums = <double *> self._bytes("entry_sums", entries * 16)
+        self.words = m >= LEAST_WORD_ROWS
+        self.scratch_size = max(
+            GROUP * PANEL_BYTES * (entries + n),
+            GROUP * PANEL_BYTES * 2 * max(n, m) + WORD_TABLE_BYTES
+            + self.down.room(GROUP),
+        )
+        self.scratch = self._bytes("scratch", n_threads * self.scratch_size)
+
+    cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL:
+        self.memory[name] = aligned(max(n_bytes, PANEL_BYTES))
+        return address(self.memory[name])
+
+    def _array(self, name):
+        return self.memory[name].view(self.dtype)
+
+    def _work(self):
+        """Panel rows summed in a sweep with its update, roughly."""
+        cdef double data = self.batch_size * self.rows.density * self.n_visible
+        cdef double chain = self.n_chains * 0.2
+        return (
+            data * 1.5 * self.up.n_panels
+            + chain * 2 * self.n_visible * self.up.n_panels
+        )
+
+    # ---- What Python sees: parameters, averages, velocities, chains ----
+
+    def parameters(self):
+        """components (n_hidden, n_visible), hidden and visible intercepts."""
+        return (
+            self.up.weights.columns(),
+            self._intercept(self.up, self.n_hidden),
+            self._intercept(self.down, self.n_visible),
+        )
+
+    def _intercept(self, Layer layer, n):
+        return layer.bias_memory.view(self.dtype)[:n].copy()
+
+    def start_average(self):
+        """Begin a new average of the parameters over the coming minibatches."""
+        self._follow("average")
+        self.n_averaged = 0
+
+    def averages(self):
+        """Like `parameters`, averaged since `start_average`."""
+        if self.n_averaged == 0 or self.update.average == NULL:
+            return self.parameters()
+        return self._followed("average")
+
+    def start_velocity(self, velocity=None):
+        """Keep velocities, from zero or from what `velocities` returned."""
+        self._follow("velocity")
+        if velocity is not None:
+            components, hidden, visible = velocity
+            packed = Panels.from_columns(np.asarray(components, self.dtype))
+            self._array("velocity")[:] = packed.view().ravel()
+            self._array("hidden_velocity")[: self.n_hidden] = hidden
+            self._array("visible_velocity")[: self.n_visible] = visible
+
+    def velocities(self):
+        return self._followed("velocity")
+
+    def _follow(self, name):
+        """Room for one more copy of the parameters, zeroed."""
+        cdef Py_ssize_t n_panels = self.up.n_panels
+        cdef char *weights = self._bytes(name, n_panels * self.up.weights.stride)
+        cdef char *hidden = self._bytes("hidden_" + name, n_panels * PANEL_BYTES)
+        cdef char *visible = self._bytes(
+            "visible_" + name, self.down.n_panels * PANEL_BYTES
+        )
+        if name == "average":
+            self.update.average, self.update.hidden_average = weights, hidden
+            self.visible_update.average = visible
+        else:
+            self.update.velocity, self.update.hidden_velocity = weights, hidden
+            self.visible_update.velocity = visible
+
+    def _followed(self, name):
+        packed = Panels(self.n_visible, self.n_hidden, self.dtype)
+        packed.view().ravel()[:] = self._array(name)
+        return (
+            packed.columns(),
+            self._array("hidden_" + name)[: self.n_hidden].copy(),
+            self._array("visible_" + name)[: self.n_visible].copy(),
+        )
+
+    @property
+    def n_rows(self):
+        return self.rows.n_rows
+
+    @property
+    def n_batches(self):
+        return (self.rows.n_rows - 1) // self.batch_size + 1
+
+    @property
+    def sweeps_per_batch(self):
+        return self.n_passes * self.n_gibbs_steps
+
+    def weight_norm(self):
+        """Frobenius norm of the weights."""
+        # Not by BLAS, whose sums depend on the number of threads.
+        return float(np.sqrt(np.square(self.up.weights.view()).sum(dtype=float)))
+
+    def hidden_offset(self):
+        return self._array("hidden_offset")[: self.n_hidden].copy()
+
+    def chains(self):
+        """States of the persistent chains, (n_chains, n_hidden)."""
+        return self.hidden.get(self.n_hidden, self.dtype)
+
+    # ---- Training ----
+
+    def run(
+        self, const int64_t[::1] order, const double[::1] rates, Py_ssize_t start,
+        Py_ssize_t stop, int n_threads=1,
+    ):
+        """Do sweeps start..stop of an epoch over the rows in this order.
+
+        Sweep s belongs to minibatch s // sweeps_per_batch, which trains at its
+        rate. At most `self.n_threads` threads do it.
+        """
+        n_threads = max(1, min(n_threads, self.n_threads))
+        cdef Py_ssize_t n_batches = (order.shape[0] - 1) // self.batch_size + 1
+        if n_batches > rates.shape[0] or not (
+            0 <= start <= stop <= n_batches * self.sweeps_per_batch
+        ):
+            raise ValueError(f"there are no sweeps {start}..{stop}")
+        if order.shape[0] and not (
+            0 <= np.min(order) and np.max(order) < self.rows.n_rows
+        ):
+            raise ValueError("order names rows that are not there")
+        self._point()
+        cdef Py_ssize_t s
+        cdef int thread, team
+        with nogil, parallel(num_threads=n_threads):
+            thread = omp_get_thread_num()
+            team = omp_get_num_threads()
+            for s in range(start, stop):
+                self._sweep(order, rates, s, thread, team)
+
+    def _point(self):
+        """What an update needs and does not change from pass to pass."""
+        self.update.n_features = self.n_visible
+        self.update.panel_stride = self.up.weights.stride
+        self.update.bits = &self.groups
+        self.update.reals = NULL if self.rows.binary else &self.reals
+        self.update.momentum = self.visible_update.momentum = self.momentum
+        self.update.weight_decay = self.weight_decay
+        self.update.offset_rate = self.offset_rate
+        self.visible_update.bias = self.down.bias
+        self.visible_update.offset = self.update.visible_offset
+        self.visible_update.sums = self.feature_sums
+
+    cdef void _sweep(
+        self, const int64_t[::1] order, const double[::1] rates, Py_ssize_t number,
+        int thread, int team,
+    ) noexcept nogil:
+        """One sweep, as one thread of a team does it; all threads keep step."""
+        cdef Py_ssize_t sweep = number % self.n_gibbs_steps
+        cdef Py_ssize_t part = number // self.n_gibbs_steps % self.n_passes
+        cdef Py_ssize_t batch = number // self.n_gibbs_steps // self.n_passes
+        cdef Py_ssize_t batch_rows = min(
+            self.batch_size, order.shape[0] - batch * self.batch_size
+        )
+        cdef Py_ssize_t batch_chains = self.n_chains if self.persistent else batch_rows
+        cdef Py_ssize_t at = part * BLOCK
+        cdef Py_ssize_t n = max(0, min(BLOCK, batch_rows - at))
+        cdef Py_ssize_t m = max(0, min(BLOCK, batch_chains - at))
+        cdef Py_ssize_t first_chain = at if self.persistent else 0
+        cdef Draw draw
+        draw.key, draw.row0 = self.key, <uint32_t> at
+        draw.room = <uint16_t *> (
+            self.scratch + thread * self.scratch_size + GROUP * m * PANEL_BYTES
+        )
+        if sweep == 0:
+            self._read(order, batch * self.batch_size + at, n, thread, team)
+            if not self.persistent:
+                team_barrier()
+                draw.step, draw.purpose = self.step, DRAW_DATA
+                self._sweep_up(n, 0, 0, draw, thread, team)
+                team_barrier()
+        draw.step = self.step + sweep
+        self._gibbs(
+            n, m, first_chain, sweep == self.n_gibbs_steps - 1, draw, thread, team
+        )
+        if sweep < self.n_gibbs_steps - 1:
+            return
+        self._sum_rows(n, m, batch_rows, batch_chains, thread, team)
+        team_barrier()
+        self._sum_features(n, m, part == 0, thread, team)
+        team_barrier()
+        self._update(n, m, batch_rows, batch_chains, part, rates[batch], thread, team)
+        team_barrier()
+        if part < self.n_passes - 1:
+            return
+        if thread == 0:
+            self.step += self.n_gibbs_steps
+            self.n_averaged += 1
+        team_barrier()
+
+    cdef void _read(
+        self, const int64_t[::1] order, Py_ssize_t first, Py_ssize_t n, int thread,
+        int team,
+    ) noexcept nogil:
+        """The n rows of a pass."""
+        cdef Py_ssize_t r
+        for r in range(bound(n, thread, team), bound(n, thread + 1, team)):
+            if first + r + 2 < order.shape[0]:
+                self.rows.prefetch(order[first + r + 2])
+            self.room.read(self.rows, r, order[first + r], thread)
+
+    cdef void _sweep_up(
+        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t first_chain, Draw draw,
+        int thread, int team,
+    ) noexcept nogil:
+        """Hidden means given n rows of data and m chains, sampled for the chains.
+
+        Without persistence the chains start at samples from the data instead.
+        """
+        cdef Sweep[2] sweeps
+        cdef int n_sweeps = 0
+        cdef Py_ssize_t start = bound(self.up.n_panels, thread, team)
+        cdef Py_ssize_t stop = bound(self.up.n_panels, thread + 1, team)
+        if m:
+            sweeps[0] = bits_sweep(
+                self.visible, 0, False, self.hidden, first_chain, m,
+                self.chain_means + start * m * PANEL_BYTES, draw,
+            )
+            sweeps[0].keep = True
+            n_sweeps = 1
+        if n:
+            if self.persistent:
+                draw.purpose = NO_DRAW
+            sweeps[n_sweeps] = bits_sweep(
+                self.visible, 0, False, self.hidden, first_chain, n,
+                self.data_means + start * n * PANEL_BYTES, draw,
+            )
+            sweeps[n_sweeps].given, sweeps[n_sweeps].keep = self.room.at(0), True
+            n_sweeps += 1
+        sample_panels(
+            self.up, sweeps, n_sweeps, start, stop,
+            self.scratch + thread * self.scratch_size
+            + 2 * GROUP * max(n, m) * PANEL_BYTES,
+        )
+
+    cdef void _gibbs(
+        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t first_chain, bint last,
+        Draw draw, int thread, int team,
+    ) noexcept nogil:
+        """A sweep of the chains: visible units, then hidden units.
+
+        The last sweep of a pass makes the lists of the gradient on the way, and
+        takes the data up while it has the weights at hand (without persistence
+        they have been there before).
+        """
+        cdef char *scratch = self.scratch + thread * self.scratch_size
+        cdef Sweep sweep
+        cdef Py_ssize_t r
+        if not self.words:
+            for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
+                self.hidden.list_row(first_chain + r)
+            team_barrier()
+        draw.purpose = DRAW_VISIBLE
+        sweep = bits_sweep(
+            self.hidden, first_chain, self.words, self.visible, 0, m, scratch, draw
+        )
+        sample_panels(
+            self.down, &sweep, 1, bound(self.down.n_panels, thread, team),
+            bound(self.down.n_panels, thread + 1, team),
+            scratch + 2 * GROUP * m * PANEL_BYTES,
+        )
+        team_barrier()
+        for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
+            self.visible.list_row(r)
+        if last:
+            self._list_features(n, m, thread, team)
+        team_barrier()
+        draw.purpose = DRAW_HIDDEN
+        self._sweep_up(
+            n if last and self.persistent else 0, m, first_chain, draw, thread, team
+        )
+        team_barrier()
+
+    cdef void _list_features(
+        self, Py_ssize_t n, Py_ssize_t m, int thread, int team
+    ) noexcept nogil:
+        """For each feature, the rows of the data and of the chains it is on in."""
+        cdef Py_ssize_t word, start, stop, r, i
+        cdef int32_t k
+        cdef uint32_t *index
+        cdef int32_t *length
+        cdef Py_ssize_t entries = 0
+        cdef ActiveRows active
+        start = bound(self.rows.n_words, thread, team)
+        stop = bound(self.rows.n_words, thread + 1, team)
+        memset(self.groups.length + 64 * start, 0, 64 * (stop - start) * 4)
+        if self.rows.binary:
+            entries = 16 * ((n + 3) // 4)
+        for word in range(start, stop):
+            index = self.groups.index + 64 * word * self.groups.stride
+            length = self.groups.length + 64 * word
+            if self.rows.binary:
+                list_groups(
+                    self.room.bits, n, self.rows.n_words, word, 0, index,
+                    self.groups.stride, length,
+                )
+            list_groups(
+                self.visible.words, m, self.visible.n_words, word,
+                <uint32_t> entries, index, self.groups.stride, length,
+            )
+        if self.rows.binary:
+            return
+        memset(self.reals.length + 64 * start, 0, 64 * (stop - start) * 4)
+        for r in range(n):
+            active = self.room.at(r)
+            k = _lower_bound(active.index, active.length[0], <uint32_t> (64 * start))
+            while k < active.length[0] and active.index[k] < 64 * stop:
+                i = active.index[k]
+                i = i * self.reals.stride + self.reals.length[i]
+                self.reals.index[i] = <uint32_t> r
+                memcpy(
+                    <char *> self.reals.value + i * self.leaves.itemsize,
+                    <char *> active.value + k * self.leaves.itemsize,
+                    self.leaves.itemsize,
+                )
+                self.reals.length[active.index[k]] += 1
+                k += 1
+
+    cdef void _sum_rows(
+        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t batch_rows,
+        Py_ssize_t batch_chains, int thread, int team,
+    ) noexcept nogil:
+        """For each row: its share of the mean, and that times h . offset."""
+        cdef Py_ssize_t n_groups = (n + 3) // 4, m_groups = (m + 3) // 4
+        cdef Py_ssize_t g, start, stop
+        start = bound(n_groups + m_groups, thread, team)
+        stop = bound(n_groups + m_groups, thread + 1, team)
+        for g in range(start, stop):
+            if g < n_groups:
+                self._sum_group(
+                    self.data_means, n, 4 * g, 1.0 / batch_rows,
+                    self.row_sums + 8 * g,
+                    self.entry_sums + 32 * g if self.rows.binary else NULL,
+                )
+            else:
+                self._sum_group(
+                    self.chain_means, m, 4 * (g - n_groups), -1.0 / batch_chains,
+                    self.row_sums + 8 * g,
+                    self.entry_sums
+                    + 32 * (g if self.rows.binary else g - n_groups),
+                )
+
+    cdef void _sum_group(
+        self, const char *means, Py_ssize_t n, Py_ssize_t first, double part,
+        double *rows, double *entries,
+    ) noexcept nogil:
+        """Pairs of four rows, and (if wanted) of their 16 subsets."""
+        cdef double projection[4]
+        cdef Py_ssize_t k, b, count = min(4, n - first)
+        memset(rows, 0, 8 * sizeof(double))
+        self.leaves.project(
+            means + first * PANEL_BYTES, n * PANEL_BYTES, count,
+            self.up.n_panels, self.update.hidden_offset, projection,
+        )
+        for k in range(count):
+            rows[2 * k], rows[2 * k + 1] = part, part * projection[k]
+        if entries == NULL:
+            return
+        entries[0] = entries[1] = 0
+        for k in range(4):
+            for b in range(1 << k):
+                entries[2 * ((1 << k) + b)] = entries[2 * b] + rows[2 * k]
+                entries[2 * ((1 << k) + b) + 1] = entries[2 * b + 1] + rows[2 * k + 1]
+
+    cdef void _sum_features(
+        self, Py_ssize_t n, Py_ssize_t m, bint first, int thread, int team
+    ) noexcept nogil:
+        cdef Py_ssize_t start, stop, r
+        cdef double change = 0
+        start = bound(self.rows.n_words, thread, team)
+        stop = bound(self.rows.n_words, thread + 1, team)
+        self.leaves.feature_sums(
+            &self.groups, self.update.reals, self.entry_sums, self.row_sums,
+            64 * start, min(64 * stop, self.n_visible), first, self.feature_sums,
+            <void *> self.update.visible_change,
+        )
+        if thread == 0:
+            for r in range(4 * ((n + 3) // 4 + (m + 3) // 4)):
+                change += self.row_sums[2 * r + 1]
+            if not first:
+                change += self.visible_update.projected_change
+            self.visible_update.projected_change = change
+            self.leaves.project(
+                self.update.hidden_offset, PANEL_BYTES, 1, self.up.n_panels,
+                self.update.hidden_offset, &self.visible_update.squared_offset,
+            )
+
+    cdef void _update(
+        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t batch_rows,
+        Py_ssize_t batch_chains, Py_ssize_t part, double rate, int thread, int team,
+    ) noexcept nogil:
+        """Tables of this pass, then the gradient and (last pass) the step."""
+        cdef PanelUpdate u = self.update
+        cdef VisibleUpdate v = self.visible_update
+        cdef Py_ssize_t stride = self.up.weights.stride
+        cdef Py_ssize_t data_entries = n if u.reals != NULL else 16 * ((n + 3) // 4)
+        cdef Py_ssize_t p, q, at, start, stop
+        cdef char *scratch = self.scratch + thread * self.scratch_size
+        cdef char *table
+        u.first, u.last = part == 0, part == self.n_passes - 1
+        u.learning_rate = v.learning_rate = rate
+        u.average_rate = v.average_rate = 1.0 / (self.n_averaged + 1)
+        u.table_stride = (data_entries + 16 * ((m + 3) // 4)) * PANEL_BYTES
+        u.table = u.real_rows = scratch
+        u.real_stride = u.table_stride
+        if u.reals != NULL:
+            u.table = scratch + n * PANEL_BYTES
+        start = bound(self.up.n_panels, thread, team)
+        stop = bound(self.up.n_panels, thread + 1, team)
+        p = start
+        while p < stop:
+            for q in range(p, min(p + GROUP, stop)):
+                table = scratch + (q - p) * u.table_stride
+                self._tabulate(n, m, q, 1.0 / batch_rows, -1.0 / batch_chains,
+                               u.first, table, table + data_entries * PANEL_BYTES)
+            at = p * PANEL_BYTES
+            u.weights = self.up.weights.data + p * stride
+            u.hidden_bias = self.up.bias + at
+            u.hidden_offset = self.update.hidden_offset + at
+            u.data_total, u.chain_total = self.data_total + at, self.chain_total + at
+            if u.carry != NULL:
+                u.carry = self.update.carry + p * stride
+            if u.velocity != NULL:
+                u.velocity = self.update.velocity + p * stride
+                u.hidden_velocity = self.update.hidden_velocity + at
+            if u.average != NULL:
+                u.average = self.update.average + p * stride
+                u.hidden_average = self.update.hidden_average + at
+            self.leaves.update_panels(&u, <int> min(GROUP, stop - p))
+            p += GROUP
+        if u.last:
+            start = bound(self.n_visible, thread, team)
+            stop = bound(self.n_visible, thread + 1, team)
+            self.leaves.visible_step(&v, start, stop)
+
+    cdef void _tabulate(
+        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t panel, double data_part,
+        double chain_part, bint first, char *data_table, char *chain_table,
+    ) noexcept nogil:
+        """Tables of a panel for both phases, and the totals of its means."""
+        cdef char *data_total = self.data_total + panel * PANEL_BYTES
+        cdef char *chain_total = self.chain_total + panel * PANEL_BYTES
+        cdef char *data = self.data_means + panel * n * PANEL_BYTES
+        if first:
+            memset(data_total, 0, PANEL_BYTES)
+            memset(chain_total, 0, PANEL_BYTES)
+        if self.rows.binary:
+            self.leaves.subset_sums(data, n, data_part, data_table, data_total)
+        else:
+            self.leaves.scale_rows(data, n, data_part, data_table, data_total)
+        self.leaves.subset_sums(
+            self.chain_means + panel * m * PANEL_BYTES, m, chain_part, chain_table,
+            chain_total,
+        )

@@ -1,0 +1,190 @@
+"""Estimators, data and comparisons that the tests share.
+
+PUBLIC_ESTIMATORS is the place where a new estimator is added. Fixtures are in
+conftest.py, plain loops to compare the kernels with in reference.py.
+"""
+
+import itertools
+import os
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sklearn_ebm import BernoulliRBM
+
+# A new estimator joins by being added here: all that is promised of every
+# estimator is then tested of it.
+PUBLIC_ESTIMATORS = [
+    BernoulliRBM(n_components=4, n_iter=3, random_state=0),
+    BernoulliRBM(
+        n_components=4,
+        n_iter=3,
+        persistent=False,
+        momentum=0.5,
+        weight_decay=1e-3,
+        centering=False,
+        learning_rate_schedule="linear",
+        average=False,
+        random_state=0,
+    ),
+]
+# Large enough for several threads; batches below and above 128 rows.
+LARGE_ESTIMATORS = [
+    BernoulliRBM(
+        n_components=300,
+        batch_size=batch_size,
+        persistent=persistent,
+        momentum=0.5,
+        n_iter=1,
+        random_state=0,
+    )
+    for batch_size in (64, 200)
+    for persistent in (True, False)
+]
+# Methods that neither draw nor change anything.
+READ_ONLY = ["transform", "score_samples", "free_energy", "reconstruct"]
+
+
+def name_of(estimator):
+    """Class and first unusual choice, to tell parametrised tests apart."""
+    kind = "" if getattr(estimator, "persistent", True) else "-CD"
+    return f"{type(estimator).__name__}{kind}"
+
+
+every_estimator = pytest.mark.parametrize("estimator", PUBLIC_ESTIMATORS, ids=name_of)
+
+
+# ---- What is compared ----
+
+
+def fitted_state(model):
+    """All that `fit` left in the model, but for the time it took."""
+
+    def timeless(value):
+        if isinstance(value, dict):
+            return {k: timeless(v) for k, v in value.items() if k != "seconds"}
+        return value
+
+    own = set(model.get_params())
+    return {
+        key: timeless(value)
+        for key, value in sorted(vars(model).items())
+        if key not in own and not key.startswith(("_skl", "_sklearn"))
+    }
+
+
+def outputs(model, X):
+    """What all read-only methods say about X, by method."""
+    return {m: getattr(model, m)(X) for m in READ_ONLY if hasattr(model, m)}
+
+
+def assert_same(found, wanted, where=""):
+    """The same values of the same types, bit for bit, at any depth."""
+    if isinstance(wanted, np.ndarray):
+        assert isinstance(found, np.ndarray), where
+        assert found.dtype == wanted.dtype, where
+        assert found.shape == wanted.shape, where
+        if wanted.dtype == object:
+            assert found.tolist() == wanted.tolist(), where
+        else:
+            same = found.tobytes() == wanted.tobytes()
+            assert same, f"{where}: {np.count_nonzero(found != wanted)} values differ"
+        return
+    assert type(found) is type(wanted), where
+    if isinstance(wanted, dict):
+        assert list(found) == list(wanted), where
+        for key in wanted:
+            assert_same(found[key], wanted[key], f"{where}[{key!r}]")
+    elif isinstance(wanted, (list, tuple)):
+        assert len(found) == len(wanted), where
+        for n, (a, b) in enumerate(zip(found, wanted)):
+            assert_same(a, b, f"{where}[{n}]")
+    else:
+        assert found == wanted, where
+
+
+def assert_same_model(found, wanted):
+    """The same fitted state, bit for bit."""
+    assert_same(fitted_state(found), fitted_state(wanted))
+
+
+# ---- Other processes ----
+
+
+def run_python(code, **environment):
+    """Output of a fresh interpreter that sees what this one sees."""
+    path = os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# ---- Large fits ----
+
+
+def large_data():
+    """300 rows of 784 features, by dtype and kind of values."""
+    rng = np.random.default_rng(0)
+    binary = rng.random((300, 784)) < 0.15
+    real = binary * rng.random(binary.shape)
+    return {
+        f"{dtype} {kind}": X.astype(dtype)
+        for kind, X in {"binary": binary, "real": real}.items()
+        for dtype in ("float32", "float64")
+    }
+
+
+def large_results(estimators=LARGE_ESTIMATORS):
+    """Hashes of all that large fits compute, by estimator, data and name."""
+    found = {}
+    for number, estimator in enumerate(estimators):
+        for kind, X in large_data().items():
+            model = clone(estimator).fit(X)
+            results = fitted_state(model) | outputs(model, X)
+            results["sample"] = model.sample(200, 3, random_state=1)
+            results["gibbs"] = model.gibbs(X)
+            for name, result in results.items():
+                found[f"{number} {kind} {name}"] = joblib.hash(result)
+    return found
+
+
+# ---- Restricted Boltzmann machines ----
+
+PARAMETERS = ["components_", "intercept_hidden_", "intercept_visible_"]
+floats = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+def model_with(components, hidden, visible):
+    """A fitted model with these parameters."""
+    components = np.asarray(components)
+    n_hidden, n_visible = components.shape
+    X = np.full((4, n_visible), 0.5, components.dtype)
+    model = BernoulliRBM(n_hidden, n_iter=0, random_state=0).fit(X)
+    model.components_ = components
+    model.intercept_hidden_ = np.asarray(hidden, components.dtype)
+    model.intercept_visible_ = np.asarray(visible, components.dtype)
+    return model
+
+
+def random_model(n_hidden, n_visible, scale=1.0, dtype=np.float64, seed=0):
+    rng = np.random.default_rng(seed)
+    return model_with(
+        scale * rng.normal(size=(n_hidden, n_visible)).astype(dtype),
+        scale * rng.normal(size=n_hidden),
+        scale * rng.normal(size=n_visible),
+    )
+
+
+def all_states(n):
+    return np.array(list(itertools.product([0.0, 1.0], repeat=n)))

@@ -1,0 +1,29 @@
+"""Data shared by the tests, small and read-only."""
+
+import pytest
+from sklearn.datasets import load_digits
+
+# Failures of the comparisons in common.py show their values.
+pytest.register_assert_rewrite("common")
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """Scaled digits: (1797, 64) float64 in [0, 1]."""
+    X = load_digits().data / 16
+    X.setflags(write=False)
+    return X
+
+
+@pytest.fixture(scope="session")
+def binary_digits(digits):
+    """Digits made binary: (1797, 64) bool."""
+    X = digits > 0.5
+    X.setflags(write=False)
+    return X
+
+
+@pytest.fixture(scope="session")
+def labels():
+    """Classes of the digits."""
+    return load_digits().target

@@ -1,0 +1,303 @@
+"""What is refused, with errors that name what was wrong and what it was."""
+
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from sklearn_ebm import BernoulliRBM
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.fixture
+def rbm():
+    return BernoulliRBM(n_components=4, n_iter=1, random_state=0)
+
+
+@pytest.fixture
+def model(rbm, digits):
+    return rbm.fit(digits[:50])
+
+
+# ---- Parameters ----
+
+BAD_PARAMETERS = {
+    "n_components": [0, -1, 2.5, 4.0, "4", None, [4], NAN],
+    "learning_rate": [0, -0.1, NAN, INF, "0.1", None, [0.1], 1j],
+    "batch_size": [0, -10, 2.5, "10", None, NAN],
+    "n_iter": [-1, 1.5, "10", None, NAN, INF],
+    "verbose": [-1, "yes", None, 1.5],
+    "random_state": [-1, "seed", 1.5, [1, 2]],
+    "n_gibbs_steps": [0, -1, 1.5, "1", None],
+    "persistent": [1, 0, "yes", None],
+    "n_chains": [0, -5, 2.5, "10", NAN],
+    "momentum": [1, 1.0, 1.5, -0.1, NAN, "0.9", None],
+    "weight_decay": [-1e-3, NAN, INF, "0", None],
+    "centering": [1, "yes", None],
+    "learning_rate_schedule": ["cosine", "Linear", "", 1, None, True],
+    "average": [10, 1, "yes", None],
+    "warm_start": [1, 0, "yes", None],
+}
+
+
+def test_every_parameter_has_bad_values(rbm):
+    assert set(BAD_PARAMETERS) == set(rbm.get_params())
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "fit_transform"])
+@pytest.mark.parametrize(
+    "name, value",
+    [(name, value) for name, values in BAD_PARAMETERS.items() for value in values],
+)
+def test_bad_parameter(name, value, method, rbm, digits):
+    rbm.set_params(**{name: value})
+    with pytest.raises((TypeError, ValueError)) as caught:
+        getattr(rbm, method)(digits[:20])
+    message = str(caught.value)
+    assert f"'{name}'" in message
+    assert repr(value) in message
+    assert "BernoulliRBM" in message
+    assert not hasattr(rbm, "components_")
+
+
+def test_unknown_parameter():
+    with pytest.raises(TypeError, match="n_hidden"):
+        BernoulliRBM(n_hidden=4)
+    with pytest.raises(ValueError, match="n_hidden"):
+        BernoulliRBM().set_params(n_hidden=4)
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_number_of_components_cannot_change_in_training(warm, model, digits):
+    model.set_params(n_components=7, warm_start=warm)
+    train = model.fit if warm else model.partial_fit
+    with pytest.raises(ValueError, match=r"n_components=7 .* 4"):
+        train(digits[:20])
+
+
+# ---- Data ----
+
+
+def _with(value):
+    def change(X):
+        X = X.copy()
+        X[2, 3] = value
+        return X
+
+    return change
+
+
+def _sparse_with(value):
+    return lambda X: sp.csr_array(_with(value)(X))
+
+
+# What the data are, and what the message says of them.
+BAD_DATA = {
+    "NaN": (_with(NAN), "contains NaN"),
+    "inf": (_with(INF), "contains infinity"),
+    "-inf": (_with(-INF), "contains infinity"),
+    "float32 NaN": (lambda X: _with(NAN)(X).astype(np.float32), "contains NaN"),
+    "sparse NaN": (_sparse_with(NAN), "contains NaN"),
+    "sparse inf": (_sparse_with(INF), "contains infinity"),
+    "1-D": (lambda X: X[0], "Expected 2D array, got 1D array"),
+    "3-D": (lambda X: X[None], r"(dim 3|3D)"),
+    "scalar": (lambda X: 0.5, "Expected 2D array, got scalar"),
+    "no rows": (lambda X: X[:0], r"0 sample\(s\)"),
+    "sparse no rows": (lambda X: sp.csr_array(X[:0]), r"0 sample\(s\)"),
+    "no columns": (lambda X: X[:, :0], r"0 feature\(s\)"),
+    "complex": (lambda X: X * 1j, "Complex data not supported"),
+    "sparse complex": (lambda X: sp.csr_array(X * 1j), "Complex data not supported"),
+    "strings": (lambda X: np.full(X.shape, "one"), r"(could not convert|one)"),
+    "objects": (lambda X: np.full(X.shape, {}), r"(dict|number|float)"),
+    "None": (lambda X: None, "Expected 2D array, got scalar"),
+    "text": (lambda X: "data", r"(data|2D array|string)"),
+    "ragged": (lambda X: [[0, 1], [0, 1, 1]], r"(inhomogeneous|sequence)"),
+}
+DATA_METHODS = [
+    "fit",
+    "partial_fit",
+    "fit_transform",
+    "transform",
+    "score_samples",
+    "score",
+    "free_energy",
+    "reconstruct",
+    "gibbs",
+]
+
+
+@pytest.mark.parametrize("method", DATA_METHODS)
+@pytest.mark.parametrize("case", BAD_DATA)
+def test_bad_data(case, method, model, digits):
+    make, message = BAD_DATA[case]
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
+        getattr(model, method)(make(digits[:20].copy()))
+    if "contains" in message:
+        assert re.search(r"Input [Xv] ", str(caught.value))
+
+
+@pytest.mark.parametrize("case", BAD_DATA)
+def test_bad_first_data_leave_no_model(case, rbm, digits):
+    make, message = BAD_DATA[case]
+    for method in ("fit", "partial_fit"):
+        with pytest.raises((TypeError, ValueError), match=message):
+            getattr(rbm, method)(make(digits[:20].copy()))
+        with pytest.raises(NotFittedError):
+            rbm.transform(digits[:20])
+
+
+@pytest.mark.parametrize("dtype", ["datetime64[s]", "timedelta64[s]"])
+def test_times_are_not_numbers(dtype, rbm, digits):
+    X = (digits[:50] > 0.5).astype(np.int64).astype(dtype)
+    with pytest.raises((TypeError, ValueError), match=dtype[:8]):
+        rbm.fit(X)
+
+
+@pytest.mark.parametrize("method", [*DATA_METHODS[3:], "partial_fit", "fit"])
+@pytest.mark.parametrize("n_columns", [1, 63, 65])
+@pytest.mark.parametrize("container", [np.array, sp.csr_array])
+def test_wrong_number_of_features(method, n_columns, container, model, digits):
+    X = np.hstack([digits, digits])[:20, :n_columns]
+    model.set_params(warm_start=True)
+    wanted = f"X has {n_columns} features, but BernoulliRBM is expecting 64 features"
+    with pytest.raises(ValueError, match=wanted):
+        getattr(model, method)(container(X))
+
+
+@pytest.mark.parametrize("method", DATA_METHODS[3:])
+def test_wrong_names_of_features(method, rbm, digits):
+    pandas = pytest.importorskip("pandas")
+    columns = [f"pixel {n}" for n in range(64)]
+    frame = pandas.DataFrame(digits[:20], columns=columns)
+    model = rbm.fit(frame)
+    other = frame.rename(columns={"pixel 3": "something else"})
+    with pytest.raises(ValueError, match="something else"):
+        getattr(model, method)(other)
+
+
+def test_missing_values_in_a_frame(model, digits):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(digits[:20]).convert_dtypes()
+    frame.iloc[3, 4] = pandas.NA
+    with pytest.raises(ValueError, match="contains NaN"):
+        model.transform(frame)
+
+
+# ---- Hidden states ----
+
+
+@pytest.mark.parametrize("case", BAD_DATA)
+def test_bad_hidden_states(case, model, digits):
+    make, message = BAD_DATA[case]
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
+        model.inverse_transform(make(model.transform(digits[:20])))
+    if "contains" in message:
+        assert "Input X " in str(caught.value)
+
+
+@pytest.mark.parametrize("n_columns", [1, 3, 5, 64])
+@pytest.mark.parametrize("container", [np.array, sp.csr_array])
+def test_wrong_number_of_hidden_units(n_columns, container, model):
+    with pytest.raises(ValueError, match=rf"X has {n_columns} .* 4 "):
+        model.inverse_transform(container(np.ones((3, n_columns))))
+
+
+# ---- Arguments of sample ----
+
+
+@pytest.mark.parametrize("name", ["n_samples", "n_gibbs_steps"])
+@pytest.mark.parametrize("value", [-1, 2.5, 3.0, "3", True, [3], NAN, INF])
+def test_bad_count(name, value, model):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        model.sample(**{"n_samples": 2, name: value})
+    assert name in str(caught.value)
+    assert repr(value) in str(caught.value)
+
+
+def test_no_samples(model):
+    with pytest.raises(ValueError, match=r"n_samples .*0"):
+        model.sample(0)
+
+
+def test_no_number_of_steps(model):
+    with pytest.raises(TypeError, match=r"n_gibbs_steps .*None"):
+        model.sample(2, n_gibbs_steps=None)
+
+
+@pytest.mark.parametrize("value", [-1, "seed", 1.5, [1.5], 2**64])
+def test_bad_seed(value, model):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        model.sample(2, 2, random_state=value)
+    assert "random_state" in str(caught.value)
+    assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize("case", [case for case in BAD_DATA if case != "None"])
+def test_bad_init(case, model, digits):
+    make, message = BAD_DATA[case]
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
+        model.sample(init=make(digits[:20].copy()), n_gibbs_steps=2)
+    if "contains" in message:
+        assert re.search(r"\binit\b", str(caught.value))
+
+
+@pytest.mark.parametrize("n_columns", [1, 63, 65])
+def test_init_with_wrong_number_of_features(n_columns, model):
+    with pytest.raises(ValueError, match=rf"init has {n_columns} .* 64 "):
+        model.sample(init=np.ones((3, n_columns)), n_gibbs_steps=2)
+
+
+def test_init_with_wrong_number_of_rows(model, digits):
+    with pytest.raises(ValueError, match=r"init has 5 rows.*n_samples=3"):
+        model.sample(3, 2, init=digits[:5])
+
+
+def test_refused_draws_leave_the_sequence_alone(rbm, digits):
+    model, twin = (clone(rbm).fit(digits[:50]) for _ in range(2))
+    for bad in (
+        {"n_samples": 0},
+        {"n_gibbs_steps": -1},
+        {"init": digits[:5], "n_samples": 3},
+        {"init": digits[:5, :9]},
+        {"random_state": "seed"},
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            model.sample(**bad)
+    np.testing.assert_array_equal(model.gibbs(digits), twin.gibbs(digits))
+
+
+# ---- Use before fit ----
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *[lambda m, X, name=name: getattr(m, name)(X) for name in DATA_METHODS[3:]],
+        lambda m, X: m.inverse_transform(X[:, :4]),
+        lambda m, X: m.sample(3),
+        lambda m, X: m.get_feature_names_out(),
+    ],
+    ids=[*DATA_METHODS[3:], "inverse_transform", "sample", "get_feature_names_out"],
+)
+def test_not_fitted(call, rbm, digits):
+    with pytest.raises(NotFittedError, match="BernoulliRBM"):
+        call(rbm, digits[:5])
+    rbm.fit(digits[:50])
+    call(rbm, digits[:5])
+    with pytest.raises(NotFittedError, match="BernoulliRBM"):
+        call(clone(rbm), digits[:5])
+
+
+@pytest.mark.parametrize("name", ["components_", "h_samples_", "n_iter_", "history_"])
+def test_no_attributes_before_fit(name, rbm):
+    assert not hasattr(rbm, name)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_no_sample_weight(method, rbm, digits):
+    with pytest.raises(TypeError, match="sample_weight"):
+        getattr(rbm, method)(digits[:20], sample_weight=np.ones(20))

@@ -1,0 +1,361 @@
+"""What every public estimator promises, whatever the model and the data.
+
+scikit-learn's checks, fitted state and its copies, dtypes, names, seeds,
+verbosity, searches. The kinds of input are in test_inputs.py, threads in
+test_threads.py, Ctrl-C in test_interrupts.py, callbacks in test_callbacks.py,
+wrong arguments in test_bad_inputs.py.
+"""
+
+import copy
+import inspect
+import pickle
+
+import joblib
+import numpy as np
+import pytest
+from common import (
+    PUBLIC_ESTIMATORS,
+    assert_same,
+    assert_same_model,
+    every_estimator,
+    fitted_state,
+    outputs,
+    run_python,
+)
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import sklearn_ebm
+from sklearn_ebm import BernoulliRBM
+
+# ---- scikit-learn's own checks ----
+
+
+@parametrize_with_checks(PUBLIC_ESTIMATORS)
+def test_sklearn_checks(estimator, check):
+    check(estimator)
+
+
+def test_every_public_estimator_is_listed():
+    public = {
+        name
+        for name in sklearn_ebm.__all__
+        if inspect.isclass(getattr(sklearn_ebm, name))
+    }
+    assert public == {type(estimator).__name__ for estimator in PUBLIC_ESTIMATORS}
+
+
+@every_estimator
+def test_init_only_assigns_and_hides_no_parameter(estimator):
+    signature = inspect.signature(type(estimator).__init__)
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    assert inspect.Parameter.VAR_KEYWORD not in kinds
+    assert set(vars(clone(estimator))) == set(estimator.get_params())
+
+
+# ---- Copies ----
+
+COPIES = {
+    "pickle": lambda model, folder: pickle.loads(pickle.dumps(model)),
+    "deepcopy": lambda model, folder: copy.deepcopy(model),
+    "joblib": lambda model, folder: joblib.load(
+        joblib.dump(model, folder / "model.joblib")[0]
+    ),
+    "joblib memory-mapped": lambda model, folder: joblib.load(
+        joblib.dump(model, folder / "model.joblib")[0], mmap_mode="r"
+    ),
+}
+
+
+@every_estimator
+@pytest.mark.parametrize("how", COPIES)
+def test_copy_is_the_same_model(estimator, how, digits, tmp_path):
+    model = clone(estimator).fit(digits[:100])
+    twin = COPIES[how](model, tmp_path)
+    assert twin.get_params() == model.get_params()
+    assert_same(outputs(twin, digits), outputs(model, digits))
+
+
+@every_estimator
+@pytest.mark.parametrize("how", COPIES)
+def test_copy_goes_on_like_the_original(estimator, how, digits, tmp_path):
+    model = clone(estimator).fit(digits[:100])
+    twin = COPIES[how](model, tmp_path)
+    for copy_ in (model, twin):
+        copy_.set_params(warm_start=True).fit(digits[:100])
+        copy_.partial_fit(digits[100:150])
+    assert_same_model(twin, model)
+    assert_same(twin.gibbs(digits), model.gibbs(digits))
+    assert_same(twin.sample(5, 3), model.sample(5, 3))
+
+
+@every_estimator
+def test_pickle_reaches_another_process(estimator, digits, tmp_path):
+    model = clone(estimator).fit(digits[:100])
+    joblib.dump((model, digits), tmp_path / "model.joblib")
+    code = (
+        "import joblib, sys, common;"
+        f"model, X = joblib.load({str(tmp_path / 'model.joblib')!r});"
+        "print(joblib.hash(common.outputs(model, X)))"
+    )
+    assert run_python(code).strip() == joblib.hash(outputs(model, digits))
+
+
+@every_estimator
+def test_a_copy_shares_nothing_with_the_original(estimator, digits):
+    model = clone(estimator).fit(digits[:100])
+    before = copy.deepcopy(model)
+    twin = copy.deepcopy(model)
+    twin.partial_fit(digits[:50])
+    twin.gibbs(digits[:5])
+    assert_same_model(model, before)
+
+
+@every_estimator
+def test_clone_forgets_the_fit(estimator, digits):
+    model = clone(estimator).fit(digits[:100])
+    twin = clone(model)
+    assert not fitted_state(twin)
+    assert_same_model(twin.fit(digits[:100]), model)
+
+
+@every_estimator
+def test_fitted_state_is_arrays_and_plain_values(estimator, digits):
+    def check(value, where):
+        if isinstance(value, dict):
+            for key, item in value.items():
+                assert isinstance(key, str), where
+                check(item, f"{where}[{key!r}]")
+        elif isinstance(value, (list, tuple)):
+            for n, item in enumerate(value):
+                check(item, f"{where}[{n}]")
+        elif isinstance(value, np.ndarray):
+            assert value.dtype.kind in "biuf", where
+        else:
+            assert value is None or type(value) in (bool, int, float, str), where
+
+    model = clone(estimator).fit(digits[:100]).partial_fit(digits[:30])
+    model.gibbs(digits[:5])
+    check(vars(model), type(model).__name__)
+
+
+@every_estimator
+@pytest.mark.parametrize(
+    "name", ["components_", "intercept_hidden_", "intercept_visible_"]
+)
+def test_damaged_pickle_is_refused(estimator, name, digits):
+    model = clone(estimator).fit(digits[:100])
+    setattr(model, name, getattr(model, name)[:-1])
+    with pytest.raises(ValueError, match=r"intercept|components"):
+        pickle.loads(pickle.dumps(model))
+
+
+# ---- Types of data ----
+
+
+@every_estimator
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_float_dtype_is_kept(estimator, dtype, digits):
+    X = digits[:100].astype(dtype)
+    model = clone(estimator).fit(X).partial_fit(X[:20])
+    for name in ["components_", "intercept_hidden_", "intercept_visible_"]:
+        assert getattr(model, name).dtype == dtype, name
+    H = model.transform(X)
+    for array in [H, model.inverse_transform(H), model.reconstruct(X), model.sample(3)]:
+        assert array.dtype == dtype
+    for other in (np.float32, np.float64):
+        assert model.transform(X.astype(other)).dtype == other
+
+
+@every_estimator
+@pytest.mark.parametrize("model_dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("data_dtype", [np.float32, np.float64, np.bool_, np.uint8])
+def test_partial_fit_keeps_the_dtype_of_the_model(
+    estimator, model_dtype, data_dtype, binary_digits
+):
+    model = clone(estimator).partial_fit(binary_digits[:50].astype(model_dtype))
+    model.partial_fit(binary_digits[50:100].astype(data_dtype))
+    for name in ["components_", "intercept_hidden_", "intercept_visible_"]:
+        assert getattr(model, name).dtype == model_dtype, name
+
+
+@every_estimator
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8])
+def test_bits_give_the_model_of_float32(estimator, dtype, binary_digits):
+    X = binary_digits[:150].astype(dtype)
+    floats = binary_digits[:150].astype(np.float32)
+    model, wanted = clone(estimator).fit(X), clone(estimator).fit(floats)
+    assert model.transform(X).dtype == np.float32
+    assert_same_model(model, wanted)
+    assert_same(outputs(model, X), outputs(wanted, floats))
+    assert_same_model(model.partial_fit(X[:35]), wanted.partial_fit(floats[:35]))
+    assert_same(model.gibbs(X), wanted.gibbs(floats))
+
+
+@every_estimator
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, np.float16, object])
+def test_other_numbers_are_taken_as_float64(estimator, dtype, binary_digits):
+    X = binary_digits[:100].astype(dtype)
+    floats = binary_digits[:100].astype(np.float64)
+    model, wanted = clone(estimator).fit(X), clone(estimator).fit(floats)
+    assert_same_model(model, wanted)
+    assert_same(outputs(model, X), outputs(wanted, floats))
+
+
+# ---- Names ----
+
+
+@every_estimator
+def test_names_of_features(estimator, digits):
+    pandas = pytest.importorskip("pandas")
+    columns = [f"pixel {n}" for n in range(64)]
+    frame = pandas.DataFrame(digits[:75], columns=columns)
+    model = clone(estimator).fit(frame)
+    assert list(model.feature_names_in_) == columns
+    assert model.n_features_in_ == 64
+    assert_same(outputs(model, frame), outputs(model, frame.to_numpy()))
+    with pytest.raises(ValueError, match="feature names"):
+        model.transform(frame[columns[::-1]])
+    plain = clone(estimator).fit(digits[:75])
+    assert not hasattr(plain, "feature_names_in_")
+    model.__dict__.pop("feature_names_in_")
+    assert_same_model(model, plain)
+
+
+@every_estimator
+def test_names_out_and_set_output(estimator, digits):
+    pandas = pytest.importorskip("pandas")
+    model = clone(estimator).fit(digits[:75])
+    names = model.get_feature_names_out()
+    width = model.transform(digits[:3]).shape[1]
+    prefix = type(model).__name__.lower()
+    assert list(names) == [f"{prefix}{n}" for n in range(width)]
+    wanted = model.transform(digits[:75])
+    index = pandas.Index(range(100, 175))
+    frame = pandas.DataFrame(digits[:75], index=index)
+    found = model.set_output(transform="pandas").transform(frame)
+    assert list(found.columns) == list(names)
+    assert found.index.equals(index)
+    assert_same(found.to_numpy(), wanted)
+    assert_same(clone(model).fit_transform(digits[:75]).to_numpy(), wanted)
+    # Methods that answer in the visible space still work.
+    np.testing.assert_allclose(
+        model.reconstruct(digits[:75]), model.inverse_transform(wanted), rtol=1e-12
+    )
+
+
+# ---- Seeds ----
+
+
+@every_estimator
+def test_same_seed_same_model(estimator, digits):
+    first = clone(estimator).set_params(random_state=3).fit(digits[:100])
+    again = clone(first).fit(digits[:100])
+    other = clone(first).set_params(random_state=4).fit(digits[:100])
+    assert_same_model(again, first)
+    assert_same_model(first.fit(digits[:100]), again)
+    assert not np.array_equal(other.components_, first.components_)
+
+
+@every_estimator
+def test_random_state_instance_goes_on(estimator, digits):
+    rng = np.random.RandomState(0)
+    model = clone(estimator).set_params(random_state=rng)
+    first = model.fit(digits[:100]).components_
+    second = model.fit(digits[:100]).components_
+    assert not np.array_equal(first, second)
+    model.set_params(random_state=np.random.RandomState(0))
+    np.testing.assert_array_equal(model.fit(digits[:100]).components_, first)
+
+
+@every_estimator
+def test_global_generator_is_left_alone(estimator, digits):
+    before = joblib.hash(np.random.get_state())
+    model = clone(estimator).fit(digits[:100]).partial_fit(digits[:100])
+    model.gibbs(digits[:10])
+    model.sample(3, random_state=0)
+    assert joblib.hash(np.random.get_state()) == before
+
+
+# ---- Verbosity ----
+
+
+@every_estimator
+def test_verbose_prints_a_line_an_epoch_and_changes_nothing(estimator, digits, capsys):
+    quiet = clone(estimator).fit(digits[:600])
+    assert capsys.readouterr().out == ""
+    model = clone(estimator).set_params(verbose=1).fit(digits[:600])
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == model.n_iter
+    assert type(model).__name__ in printed.out
+    assert printed.err == ""
+    assert model.history_.pop("pseudo_likelihood")
+    assert_same_model(model, quiet)
+
+
+@every_estimator
+def test_history_has_an_entry_an_epoch(estimator, digits):
+    model = clone(estimator).set_params(n_iter=4, verbose=1).fit(digits[:100])
+    assert model.n_iter_ == 4
+    assert all(len(entries) == 4 for entries in model.history_.values())
+    assert all(np.isfinite(entries).all() for entries in model.history_.values())
+    model.fit(digits[:100])
+    assert model.n_iter_ == 4
+    assert all(len(entries) == 4 for entries in model.history_.values())
+
+
+# ---- Searches and pipelines ----
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_grid_search_over_a_pipeline(n_jobs, digits, labels):
+    pipeline = Pipeline(
+        [
+            ("scale", MinMaxScaler()),
+            ("rbm", BernoulliRBM(random_state=0)),
+            ("classify", LogisticRegression(C=10, max_iter=300)),
+        ]
+    )
+    grid = {"rbm__n_components": [2, 40], "rbm__learning_rate": [0.05]}
+    search = GridSearchCV(pipeline, grid, cv=3, n_jobs=n_jobs, error_score="raise")
+    search.fit(16 * digits[:600], labels[:600])
+    assert search.best_params_["rbm__n_components"] == 40
+    assert search.best_score_ > 0.5
+    assert search.predict(16 * digits[:5]).shape == (5,)
+
+
+@every_estimator
+def test_grid_search_needs_no_scorer(estimator, digits):
+    grid = {"n_components": [1, 16]}
+    search = GridSearchCV(estimator, grid, cv=3, error_score="raise")
+    search.fit(digits[:600])
+    assert search.best_params_ == {"n_components": 16}
+    wanted = search.best_estimator_.score(digits)
+    assert search.score(digits) == wanted
+
+
+# ---- Promises about what is refused ----
+
+
+@every_estimator
+def test_fit_takes_no_sample_weight(estimator, digits):
+    with pytest.raises(TypeError, match="sample_weight"):
+        clone(estimator).fit(digits[:50], sample_weight=np.ones(50))
+
+
+@every_estimator
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("bad", ["nan", "shape"])
+def test_refused_data_leave_the_model_alone(estimator, method, bad, digits):
+    model = clone(estimator).set_params(warm_start=True).fit(digits[:100])
+    before = copy.deepcopy(model)
+    X = digits[:20].copy()
+    X[3, 4] = np.nan
+    with pytest.raises(ValueError):
+        getattr(model, method)(X if bad == "nan" else X[:, :5][:3])
+    assert_same_model(model, before)
+    assert_same(outputs(model, digits[:20]), outputs(before, digits[:20]))

@@ -1,0 +1,279 @@
+"""Every kind of input gives the same results, row by row, and is not copied.
+
+Sparse matrices in all their forms, memory layouts, and rows that do not depend
+on the rows beside them. Dtypes are in test_contract.py, inputs that are refused
+in test_bad_inputs.py.
+"""
+
+import copy
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from common import (
+    LARGE_ESTIMATORS,
+    assert_same,
+    assert_same_model,
+    every_estimator,
+    large_data,
+    name_of,
+    outputs,
+)
+from sklearn.base import clone
+
+# ---- Sparse matrices ----
+
+
+def _unsorted(X):
+    X = X.copy()
+    for start, stop in zip(X.indptr[:-1], X.indptr[1:]):
+        X.indices[start:stop] = X.indices[start:stop][::-1].copy()
+        X.data[start:stop] = X.data[start:stop][::-1].copy()
+    return type(X)((X.data, X.indices, X.indptr), shape=X.shape)
+
+
+def _duplicates(X):
+    """Every entry as a sum of two; the halves of floats are exact."""
+    halves = X.data / 2 if X.dtype.kind == "f" else X.data
+    rest = halves if X.dtype.kind == "f" else np.zeros_like(X.data)
+    data = np.stack([halves, rest], axis=1).ravel().astype(X.dtype)
+    return type(X)((data, np.repeat(X.indices, 2), 2 * X.indptr), shape=X.shape)
+
+
+def _explicit_zeros(X):
+    """All entries stored, zeros too."""
+    n_rows, n_columns = X.shape
+    return type(X)(
+        (
+            X.toarray().ravel(),
+            np.tile(np.arange(n_columns, dtype=X.indices.dtype), n_rows),
+            np.arange(n_rows + 1, dtype=X.indptr.dtype) * n_columns,
+        ),
+        shape=X.shape,
+    )
+
+
+def _long_indices(X):
+    X = X.copy()
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    return X
+
+
+CSR_FORMS = {
+    "canonical": lambda X: X,
+    "int64": _long_indices,
+    "unsorted": _unsorted,
+    "int64 unsorted": lambda X: _unsorted(_long_indices(X)),
+    "duplicates": _duplicates,
+    "explicit zeros": _explicit_zeros,
+    "all at once": lambda X: _unsorted(_duplicates(_explicit_zeros(_long_indices(X)))),
+}
+
+
+@every_estimator
+@pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.bool_, np.uint8])
+@pytest.mark.parametrize("form", CSR_FORMS)
+def test_csr_gives_the_model_of_the_dense_array(
+    estimator, container, dtype, form, digits
+):
+    dense = digits[:75]
+    dense = dense.astype(dtype) if np.dtype(dtype).kind == "f" else dense > 0.5
+    dense = dense.astype(dtype)
+    X = CSR_FORMS[form](container(dense))
+    np.testing.assert_array_equal(X.toarray(), dense)
+    parts = X.data.copy(), X.indices.copy(), X.indptr.copy()
+    model, wanted = clone(estimator).fit(X), clone(estimator).fit(dense)
+    assert_same_model(model, wanted)
+    assert_same(outputs(model, X), outputs(wanted, dense))
+    assert_same_model(model.partial_fit(X), wanted.partial_fit(dense))
+    assert_same(model.gibbs(X), wanted.gibbs(dense))
+    # The user's matrix is as it was.
+    assert_same((X.data, X.indices, X.indptr), parts)
+
+
+@every_estimator
+@pytest.mark.parametrize("format", ["csc", "coo", "lil", "dok"])
+def test_other_sparse_formats_are_converted(estimator, format, digits):
+    X = sp.csr_array(digits[:75]).asformat(format)
+    assert_same_model(clone(estimator).fit(X), clone(estimator).fit(digits[:75]))
+
+
+@every_estimator
+@pytest.mark.parametrize("container", [np.array, sp.csr_array])
+def test_rows_and_columns_of_zeros(estimator, container):
+    X = np.zeros((20, 7), dtype=np.float32)
+    X[::2, 3] = 1
+    model = clone(estimator).fit(container(X))
+    assert all(np.isfinite(array).all() for array in outputs(model, X).values())
+    assert_same_model(model, clone(estimator).fit(X))
+    assert_same(outputs(model, container(X)), outputs(model, X))
+
+
+# ---- Layouts ----
+
+
+def _strided(X, folder):
+    room = np.full((2 * X.shape[0], 3 * X.shape[1]), 7, dtype=X.dtype)
+    room[::2, 1::3] = X
+    return room[::2, 1::3]
+
+
+def _unaligned(X, folder):
+    room = np.empty(X.nbytes + 1, dtype=np.uint8)
+    view = room[1:].view(X.dtype).reshape(X.shape)
+    view[...] = X
+    return view
+
+
+def _read_only(X, folder):
+    X = X.copy()
+    X.setflags(write=False)
+    return X
+
+
+def _memory_mapped(X, folder):
+    np.save(folder / "X.npy", X)
+    return np.load(folder / "X.npy", mmap_mode="r")
+
+
+LAYOUTS = {
+    "fortran": lambda X, folder: np.asfortranarray(X),
+    "strided": _strided,
+    "reversed": lambda X, folder: X[::-1, ::-1].copy()[::-1, ::-1],
+    "some columns": lambda X, folder: np.hstack([X, X])[:, : X.shape[1]],
+    "unaligned": _unaligned,
+    "big-endian": lambda X, folder: X.astype(X.dtype.newbyteorder(">")),
+    "read-only": _read_only,
+    "memory-mapped": _memory_mapped,
+}
+
+
+@every_estimator
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.bool_, np.uint8])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layout_does_not_matter(estimator, dtype, layout, digits, tmp_path):
+    plain = digits[:75] if np.dtype(dtype).kind == "f" else digits[:75] > 0.5
+    plain = plain.astype(dtype)
+    X = LAYOUTS[layout](plain, tmp_path)
+    if layout == "big-endian" and dtype == np.float32:
+        plain = plain.astype(np.float64)  # not a type the kernels know
+    model, wanted = clone(estimator).fit(X), clone(estimator).fit(plain)
+    assert_same_model(model, wanted)
+    assert_same(outputs(model, X), outputs(wanted, plain))
+    assert_same_model(model.partial_fit(X), wanted.partial_fit(plain))
+
+
+@every_estimator
+def test_read_only_csr(estimator, digits):
+    X = sp.csr_array(digits[:75])
+    for array in (X.data, X.indices, X.indptr):
+        array.setflags(write=False)
+    model = clone(estimator).fit(X)
+    assert_same_model(model, clone(estimator).fit(digits[:75]))
+    assert_same(outputs(model, X), outputs(model, digits[:75]))
+
+
+@every_estimator
+@pytest.mark.parametrize("container", [np.array, sp.csr_array])
+def test_data_is_never_changed(estimator, container, digits):
+    X = container(digits[:75])
+    arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
+    before = copy.deepcopy(arrays)
+    model = clone(estimator).fit(X).partial_fit(X)
+    outputs(model, X)
+    model.gibbs(X)
+    assert_same(arrays, before)
+
+
+@pytest.mark.parametrize("estimator", [LARGE_ESTIMATORS[0]], ids=name_of)
+@pytest.mark.parametrize("container", [np.array, sp.csr_array])
+def test_no_dense_copy_of_the_data(estimator, container):
+    rng = np.random.default_rng(0)
+    dense = (rng.random((20_000, 784)) < 0.1).astype(np.uint8)
+    X = container(dense)
+    if sp.issparse(X):
+        size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    else:
+        size = X.nbytes
+    model = clone(estimator).set_params(n_components=8)
+    tracemalloc.start()
+    try:
+        model.fit(X).partial_fit(X)
+        model.score_samples(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Besides the data, which were there before: 30 % of their size, and what a
+    # model of 8 x 784 needs.
+    assert peak < 0.3 * size + 1e6
+
+
+# ---- Rows by themselves ----
+
+
+SUBSETS = {
+    "one row": slice(5, 6),
+    "last row": slice(-1, None),
+    "first rows": slice(0, 37),
+    "every seventh": slice(None, None, 7),
+    "backwards": slice(None, None, -1),
+    "binary rows": slice(0, 200),
+    "real rows": slice(200, 400),
+    "sparse rows": slice(400, 500),
+    "dense rows": slice(500, 600),
+}
+
+
+def _mixed_rows(digits, dtype):
+    """Binary, real-valued, nearly empty and nearly full rows."""
+    rng = np.random.default_rng(0)
+    return np.vstack(
+        [
+            digits[:200] > 0.5,
+            digits[200:400],
+            rng.random((100, 64)) < 0.02,
+            rng.random((100, 64)) < 0.98,
+        ]
+    ).astype(dtype)
+
+
+@every_estimator
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("subset", SUBSETS)
+def test_rows_are_independent(estimator, dtype, subset, digits):
+    X = _mixed_rows(digits, dtype)
+    rows = SUBSETS[subset]
+    # 37 components: not a whole number of vectors.
+    model = clone(estimator).set_params(n_components=37).fit(X)
+    of_all = {name: result[rows] for name, result in outputs(model, X).items()}
+    assert_same(outputs(model, X[rows]), of_all)
+    assert_same(outputs(model, sp.csr_array(X[rows])), of_all)
+
+
+@pytest.mark.parametrize("estimator", [LARGE_ESTIMATORS[0]], ids=name_of)
+def test_rows_are_independent_in_a_large_model(estimator):
+    X = large_data()["float32 binary"]
+    model = clone(estimator).fit(X)
+    wanted = outputs(model, X)
+    for rows in (slice(0, 1), slice(100, 131), slice(None, None, 3)):
+        of_all = {name: result[rows] for name, result in wanted.items()}
+        assert_same(outputs(model, X[rows]), of_all)
+
+
+@every_estimator
+def test_score_is_the_mean_of_score_samples(estimator, digits):
+    model = clone(estimator).fit(digits[:100])
+    score = model.score(digits, np.zeros(len(digits)))
+    assert type(score) is float
+    assert score == pytest.approx(model.score_samples(digits).mean(), rel=1e-12)
+
+
+@every_estimator
+def test_reading_changes_nothing(estimator, digits):
+    model = clone(estimator).fit(digits[:100])
+    before = copy.deepcopy(model)
+    first = outputs(model, digits)
+    assert_same(outputs(model, digits), first)
+    assert_same_model(model, before)

@@ -1,0 +1,91 @@
+"""Ctrl-C is heard soon, wherever it falls, and leaves a usable model."""
+
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from common import every_estimator, outputs
+from sklearn.base import clone
+
+
+def interrupted_after(train, seconds=0.3):
+    """Interrupt a call that would last; how long it took to be heard."""
+    sent = []
+
+    def interrupt():
+        sent.append(time.perf_counter())
+        signal.raise_signal(signal.SIGINT)
+
+    timer = threading.Timer(seconds, interrupt)
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train()
+    finally:
+        timer.cancel()
+    return time.perf_counter() - sent[0]
+
+
+LONG_FITS = {
+    "short epochs": ((100, 64), {"batch_size": 10, "n_iter": 10**7}),
+    "one long epoch": (
+        (200_000, 64),
+        {"batch_size": 1, "n_iter": 2, "n_gibbs_steps": 10, "n_components": 64},
+    ),
+    "large": (
+        (5_000, 784),
+        {"batch_size": 100, "n_iter": 10**4, "n_components": 500, "verbose": 1},
+    ),
+    "large batches": (
+        (5_000, 784),
+        {"batch_size": 5_000, "n_iter": 10**4, "n_components": 500},
+    ),
+    "long chains": (
+        (1_000, 784),
+        {"batch_size": 100, "n_gibbs_steps": 2_000, "n_components": 500},
+    ),
+}
+
+
+@every_estimator
+@pytest.mark.parametrize("case", LONG_FITS)
+def test_interrupt_is_heard_and_leaves_a_usable_model(estimator, case):
+    shape, parameters = LONG_FITS[case]
+    X = (np.random.default_rng(0).random(shape) < 0.2).astype(np.uint8)
+    model = clone(estimator).set_params(**parameters)
+    assert interrupted_after(lambda: model.fit(X)) < 0.5
+    assert all(len(entries) == model.n_iter_ for entries in model.history_.values())
+    for result in outputs(model, X[:20]).values():
+        assert np.isfinite(result).all()
+    # It goes on from there.
+    done = model.n_iter_
+    model.set_params(warm_start=True, n_iter=1, n_gibbs_steps=1, verbose=0)
+    assert model.fit(X[:200]).n_iter_ == done + 1
+
+
+@every_estimator
+def test_history_is_right_wherever_the_interrupt_falls(estimator, digits):
+    model = clone(estimator).set_params(n_iter=10**7, warm_start=True)
+    model.partial_fit(digits[:10])
+    for _ in range(30):
+        before = model.n_iter_
+        interrupted_after(lambda: model.fit(digits[:10]), seconds=0.01)
+        assert model.n_iter_ >= before
+        lengths = {name: len(entries) for name, entries in model.history_.items()}
+        assert set(lengths.values()) == {model.n_iter_}, lengths
+        assert np.isfinite(model.components_).all()
+
+
+@every_estimator
+def test_interrupted_partial_fit(estimator):
+    shape, parameters = LONG_FITS["one long epoch"]
+    X = (np.random.default_rng(0).random(shape) < 0.2).astype(np.uint8)
+    model = clone(estimator).set_params(**parameters).partial_fit(X[:100])
+    before = model.components_.copy()
+    assert interrupted_after(lambda: model.partial_fit(X)) < 0.5
+    assert all(len(entries) == model.n_iter_ for entries in model.history_.values())
+    assert not np.array_equal(model.components_, before)
+    assert np.isfinite(model.transform(X[:20])).all()
+    assert model.partial_fit(X[:100]) is model

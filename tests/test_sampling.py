@@ -1,0 +1,131 @@
+"""What BernoulliRBM draws: gibbs and sample."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from common import all_states, assert_same, floats, model_with, random_model
+from scipy.stats import chisquare
+
+from sklearn_ebm import BernoulliRBM
+
+
+@floats
+@pytest.mark.parametrize("container", [np.array, sp.csr_array])
+def test_gibbs_gives_bits(dtype, container, digits):
+    X = container(digits[:50].astype(dtype))
+    v = BernoulliRBM(8, random_state=0).fit(X).gibbs(X)
+    assert v.shape == X.shape
+    assert v.dtype == bool
+    assert 0 < v.mean() < 1
+
+
+def test_gibbs_draws_fresh_bits_and_the_sequence_is_reproducible(digits):
+    def sequence():
+        model = BernoulliRBM(8, n_iter=1, random_state=0).fit(digits[:100])
+        return [model.gibbs(digits[:50]) for _ in range(4)] + [model.sample(3)]
+
+    first, again = sequence(), sequence()
+    assert_same(first, again)
+    for a, b in itertools.combinations(first[:4], 2):
+        assert not np.array_equal(a, b)
+
+
+def test_gibbs_can_be_iterated(digits):
+    model = BernoulliRBM(8, n_iter=1, random_state=0).fit(digits)
+    v = digits[:20]
+    for _ in range(5):
+        v = model.gibbs(v)
+    assert v.dtype == bool
+
+
+@floats
+def test_draws_follow_the_conditionals(dtype):
+    # Hidden units that copy the visible ones, and these that copy them back.
+    n = 70
+    copying = model_with(100 * np.eye(n, dtype=dtype), -50 * np.ones(n), [-50] * n)
+    V = np.random.default_rng(0).random((150, n)) < 0.4
+    np.testing.assert_array_equal(copying.gibbs(V), V)
+    np.testing.assert_array_equal(copying.gibbs(sp.csr_array(V)), V)
+    np.testing.assert_array_equal(copying.sample(init=V, n_gibbs_steps=20), V)
+
+
+@floats
+def test_sample_draws_from_the_model(dtype):
+    # Weak enough to be forgotten in 100 steps, strong enough to matter.
+    model = random_model(3, 4, 1.0, dtype)
+    V = all_states(4)
+    p = np.exp(-model.free_energy(V))
+    n = 20_000
+    drawn = model.sample(n, 100, random_state=0)
+    counts = np.bincount((drawn @ 2 ** np.arange(4)[::-1]).astype(int), minlength=16)
+    assert chisquare(counts, n * p / p.sum()).pvalue > 1e-6
+
+
+@floats
+def test_sample_shapes(dtype, digits):
+    model = BernoulliRBM(8, n_iter=1, random_state=0).fit(digits.astype(dtype))
+    for found, n_rows in [
+        (model.sample(n_gibbs_steps=2), 1),
+        (model.sample(7, n_gibbs_steps=2), 7),
+        (model.sample(np.int64(7), np.int32(2)), 7),
+        (model.sample(init=digits[:5], n_gibbs_steps=2), 5),
+        (model.sample(5, 2, digits[:5], 0), 5),
+        (model.sample(init=sp.csr_array(digits[:5]), n_gibbs_steps=2), 5),
+        (model.sample(init=digits[:5].tolist(), n_gibbs_steps=2), 5),
+    ]:
+        assert found.shape == (n_rows, 64)
+        assert found.dtype == dtype
+        assert set(np.unique(found)) == {0, 1}
+
+
+@pytest.mark.parametrize("container", [np.array, sp.csr_array])
+def test_sample_without_steps_is_init(container, digits):
+    model = BernoulliRBM(8, n_iter=1, random_state=0).fit(digits)
+    for init in (digits[:5], (digits[:5] > 0.5).astype(float)):
+        found = model.sample(init=container(init), n_gibbs_steps=0)
+        np.testing.assert_array_equal(found, init)
+        found[:] = 7  # the user's to change
+    np.testing.assert_array_equal(digits.max(), 1)
+
+
+def test_sample_starts_at_the_means_of_the_data(binary_digits):
+    model = BernoulliRBM(8, n_iter=1, random_state=0).fit(binary_digits)
+    n = 20_000
+    found = model.sample(n, n_gibbs_steps=0)
+    p = binary_digits.mean(axis=0)
+    # Six standard deviations: one in 10^7 over the 64 features.
+    error = 6 * np.sqrt(p * (1 - p) / n)
+    assert (np.abs(found.mean(axis=0) - p) <= error + 1e-6).all()
+    both = np.corrcoef(found[:, (p > 0.2) & (p < 0.8)].T)
+    assert np.abs(both[np.triu_indices_from(both, 1)]).max() < 6 / np.sqrt(n)
+
+
+def test_sample_random_state(digits):
+    model = BernoulliRBM(8, n_iter=1, random_state=0).fit(digits)
+    first = model.sample(9, 3, random_state=5)
+    np.testing.assert_array_equal(model.sample(9, 3, random_state=5), first)
+    assert not np.array_equal(model.sample(9, 3, random_state=6), first)
+    rng = np.random.RandomState(5)
+    np.testing.assert_array_equal(model.sample(9, 3, random_state=rng), first)
+    assert not np.array_equal(model.sample(9, 3, random_state=rng), first)
+    drawn = [model.sample(9, 3) for _ in range(3)]
+    for a, b in itertools.combinations(drawn, 2):
+        assert not np.array_equal(a, b)
+
+
+def test_samples_are_different_rows(binary_digits):
+    model = BernoulliRBM(30, n_iter=2, random_state=0).fit(binary_digits)
+    drawn = model.sample(200, 5, random_state=0)
+    assert len(np.unique(drawn, axis=0)) > 190
+
+
+def test_few_steps_resemble_init(binary_digits):
+    model = BernoulliRBM(64, n_iter=20, random_state=0).fit(binary_digits)
+    init = binary_digits[:300].astype(float)
+    near, far = (
+        np.abs(model.sample(init=init, n_gibbs_steps=n, random_state=0) - init).mean()
+        for n in (1, 200)
+    )
+    assert near < 0.7 * far

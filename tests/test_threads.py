@@ -1,0 +1,100 @@
+"""Any number of threads or processes gives the same bits, and none hangs."""
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import joblib
+import pytest
+from common import (
+    LARGE_ESTIMATORS,
+    assert_same,
+    assert_same_model,
+    every_estimator,
+    fitted_state,
+    large_data,
+    large_results,
+    outputs,
+    run_python,
+)
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    with threadpool_limits(1):
+        return large_results()
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 7])
+def test_any_number_of_threads_gives_the_same_bits(n_threads, one_thread):
+    code = "import json, common; print(json.dumps(common.large_results()))"
+    found = json.loads(run_python(code, OMP_NUM_THREADS=str(n_threads)))
+    assert found.keys() == one_thread.keys()
+    assert [key for key in found if found[key] != one_thread[key]] == []
+
+
+@pytest.mark.parametrize("n_threads", [2, 3])
+def test_threadpoolctl_limits_give_the_same_bits(n_threads, one_thread):
+    with threadpool_limits(n_threads):
+        found = large_results(LARGE_ESTIMATORS[:1])
+    assert [key for key in found if found[key] != one_thread[key]] == []
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
+def test_joblib_workers_give_the_model_of_the_main_thread(backend):
+    X = large_data()["float32 binary"]
+    estimator = LARGE_ESTIMATORS[0]
+    wanted = clone(estimator).fit(X)
+    if backend == "multiprocessing":  # it forks: from a process without threads
+        code = (
+            "import joblib, common as t;"
+            "X = t.large_data()['float32 binary'];"
+            "job = joblib.delayed(t.clone(t.LARGE_ESTIMATORS[0]).fit)(X);"
+            "models = joblib.Parallel(2, backend='multiprocessing')([job] * 3);"
+            "print(*{joblib.hash(t.fitted_state(model)) for model in models})"
+        )
+        assert run_python(code).split() == [joblib.hash(fitted_state(wanted))]
+        return
+    jobs = [delayed(clone(estimator).fit)(X) for _ in range(3)]
+    for model in Parallel(n_jobs=2, backend=backend)(jobs):
+        assert_same_model(model, wanted)
+
+
+@every_estimator
+def test_reading_from_several_threads(estimator, digits):
+    model = clone(estimator).set_params(n_components=64).fit(digits)
+    parts = [digits[start::5] for start in range(5)] * 4
+    wanted = [outputs(model, X) for X in parts]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda X: outputs(model, X), parts))
+    assert_same(found, wanted)
+
+
+def test_reading_a_large_model_from_several_threads():
+    X = large_data()["float32 binary"]
+    model = clone(LARGE_ESTIMATORS[0]).fit(X)
+    wanted = outputs(model, X)
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: outputs(model, X), range(6)))
+    assert_same(found, [wanted] * 6)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+def test_fork_after_a_parallel_fit_does_not_hang():
+    code = """if True:
+        import multiprocessing, common as t
+        work = lambda: t.large_results(t.LARGE_ESTIMATORS[:1])
+        wanted = work()
+        children = multiprocessing.get_context("fork").Pool(2)
+        jobs = [children.apply_async(t.large_results, (t.LARGE_ESTIMATORS[:1],))
+                for _ in range(2)]
+        assert [job.get(timeout=60) for job in jobs] == [wanted] * 2
+        assert work() == wanted  # and the parent still works
+        children.close()
+        children.join()
+        print("no hang")
+    """
+    assert run_python(code, OMP_NUM_THREADS="2").strip() == "no hang"

@@ -1,0 +1,368 @@
+"""How BernoulliRBM trains: going on with warm_start and partial_fit, and what each
+parameter does."""
+
+import itertools
+
+import numpy as np
+import pytest
+from common import PARAMETERS, all_states, assert_same_model, floats
+from sklearn.base import clone
+
+from sklearn_ebm import BernoulliRBM
+
+# ---- Going on ----
+
+VARIANTS = {
+    "default": {},
+    "CD": {"persistent": False},
+    "momentum": {"momentum": 0.7},
+    "everything": {
+        "n_gibbs_steps": 2,
+        "n_chains": 7,
+        "momentum": 0.5,
+        "weight_decay": 1e-3,
+        "centering": False,
+        "average": False,
+    },
+}
+every_variant = pytest.mark.parametrize("variant", VARIANTS)
+
+
+@every_variant
+@floats
+def test_warm_start_equals_going_on(variant, dtype, digits):
+    X = digits[:105].astype(dtype)
+    rbm = BernoulliRBM(6, random_state=0, **VARIANTS[variant])
+    model = clone(rbm).set_params(n_iter=2, warm_start=True).fit(X)
+    assert model.n_iter_ == 2
+    model.set_params(n_iter=3).fit(X)
+    assert model.n_iter_ == 5
+    assert len(model.history_["weight_norm"]) == 5
+    assert_same_model(model, clone(rbm).set_params(n_iter=5).fit(X))
+
+
+def test_fit_without_warm_start_starts_afresh(digits):
+    model = BernoulliRBM(6, n_iter=2, random_state=0).fit(digits[:100])
+    model.partial_fit(digits[:50])
+    first = clone(model).fit(digits[:100])
+    assert_same_model(model.fit(digits[:100]), first)
+
+
+def test_warm_start_takes_other_batches_and_data(digits):
+    model = BernoulliRBM(6, n_iter=1, warm_start=True, random_state=0)
+    model.fit(digits[:100])
+    model.set_params(batch_size=20, n_chains=15).fit(digits[100:400])
+    assert model.h_samples_.shape == (15, 6)
+    model.set_params(persistent=False).fit(digits[:55])
+    assert model.n_iter_ == 3
+    assert np.isfinite(model.score(digits))
+
+
+@every_variant
+@pytest.mark.parametrize("n_rows", [1, 2, 9, 10, 11, 25, 1000])
+def test_partial_fit_takes_any_number_of_rows(variant, n_rows, digits):
+    rbm = BernoulliRBM(6, random_state=0, **VARIANTS[variant])
+    model = rbm.partial_fit(digits[:n_rows])
+    assert model is rbm
+    before = [getattr(model, name).copy() for name in PARAMETERS]
+    assert model.partial_fit(digits[:n_rows]) is rbm
+    for name, array in zip(PARAMETERS, before):
+        assert np.isfinite(getattr(model, name)).all()
+        assert not np.array_equal(getattr(model, name), array), name
+
+
+@every_variant
+def test_sequence_of_partial_fits_is_reproducible(variant, digits):
+    def train():
+        model = BernoulliRBM(6, random_state=0, **VARIANTS[variant])
+        for start in range(0, 100, 23):
+            model.partial_fit(digits[start : start + 23])
+        return model
+
+    assert_same_model(train(), train())
+
+
+def test_partial_fit_draws_fresh_bits(digits):
+    # Steps too small to matter: what changes are the draws.
+    model = BernoulliRBM(40, learning_rate=1e-12, random_state=0)
+    chains = [model.partial_fit(digits[:10]).h_samples_.copy() for _ in range(4)]
+    for a, b in itertools.combinations(chains, 2):
+        assert 0.2 < np.mean(a != b) < 0.8
+
+
+def test_partial_fit_goes_on_from_fit(digits):
+    model = BernoulliRBM(6, n_iter=3, average=False, random_state=0).fit(digits)
+    before = model.components_.copy()
+    model.set_params(learning_rate=1e-9).partial_fit(digits[:10])
+    np.testing.assert_allclose(model.components_, before, atol=1e-7)
+
+
+def test_partial_fit_ignores_the_schedule(digits):
+    rbm = BernoulliRBM(6, random_state=0)
+    falling = clone(rbm).set_params(learning_rate_schedule="linear")
+    assert_same_model(falling.partial_fit(digits[:95]), rbm.partial_fit(digits[:95]))
+
+
+def test_mean_of_the_training_data(digits):
+    model = BernoulliRBM(3, n_iter=1, random_state=0).fit(digits[:100])
+    np.testing.assert_allclose(model.visible_mean_, digits[:100].mean(axis=0))
+    model.partial_fit(digits[100:130]).partial_fit(digits[130:200])
+    np.testing.assert_allclose(model.visible_mean_, digits[:200].mean(axis=0))
+    model.set_params(warm_start=True).fit(digits[300:350])
+    np.testing.assert_allclose(model.visible_mean_, digits[300:350].mean(axis=0))
+
+
+def test_no_epochs_give_the_initial_model(digits):
+    model = BernoulliRBM(256, n_iter=0, random_state=0).fit(digits)
+    assert model.n_iter_ == 0
+    assert all(len(entries) == 0 for entries in model.history_.values())
+    assert 0.009 < model.components_.std() < 0.011
+    np.testing.assert_array_equal(model.intercept_hidden_, 0)
+    assert model.transform(digits).shape == (len(digits), 256)
+    assert model.h_samples_.shape == (10, 256)
+
+
+# ---- What each parameter does ----
+#
+# Two fits from the same seed draw the same bits until their parameters differ,
+# so what one minibatch changes can be compared exactly.
+
+
+def trained(X, n_minibatches=1, **parameters):
+    """Parameters after some minibatches, each of all of X."""
+    defaults = {"n_components": 5, "average": False, "random_state": 0}
+    rbm = BernoulliRBM(**{**defaults, "batch_size": len(X), **parameters})
+    model = rbm.set_params(n_iter=n_minibatches).fit(X)
+    return {name: getattr(model, name) for name in PARAMETERS}
+
+
+def change(X, n_minibatches=1, **parameters):
+    """Change of the parameters in the last of these minibatches."""
+    before = trained(X, n_minibatches - 1, **parameters)
+    after = trained(X, n_minibatches, **parameters)
+    return {name: after[name] - before[name] for name in PARAMETERS}
+
+
+def assert_close(found, wanted, **tolerance):
+    for name in PARAMETERS:
+        np.testing.assert_allclose(
+            found[name], wanted[name], err_msg=name, **{"atol": 1e-12, **tolerance}
+        )
+
+
+@pytest.mark.parametrize("centering", [True, False])
+def test_learning_rate_scales_the_step(centering, digits):
+    X = digits[:30]
+    one = change(X, learning_rate=0.1, centering=centering)
+    two = change(X, learning_rate=0.2, centering=centering)
+    assert_close(two, {name: 2 * one[name] for name in PARAMETERS})
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("n_rows, n_chains", [(1, 10), (7, 3), (200, 1), (150, 300)])
+def test_each_phase_is_a_mean_over_its_own_rows(persistent, n_rows, n_chains, digits):
+    X = digits[:n_rows]
+    steps = change(
+        X,
+        learning_rate=0.1,
+        centering=False,
+        persistent=persistent,
+        n_chains=n_chains,
+    )
+    # What the model's phase took from the visible bias: a mean over chains of bits.
+    n_chains = n_chains if persistent else n_rows
+    counts = n_chains * (X.mean(axis=0) - steps["intercept_visible_"] / 0.1)
+    np.testing.assert_allclose(counts, np.round(counts), atol=1e-9)
+    assert counts.min() > -0.5
+    assert counts.max() < n_chains + 0.5
+    assert np.abs(steps["intercept_hidden_"]).max() <= 0.1
+    assert np.abs(steps["components_"]).max() <= 0.1
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_centered_gradient(persistent, digits):
+    X, rate = digits[:50], 0.1
+    plain = change(X, learning_rate=rate, centering=False, persistent=persistent)
+    found = change(X, learning_rate=rate, centering=True, persistent=persistent)
+    W, c, b = (plain[name] / rate for name in PARAMETERS)
+    W_, c_, b_ = (found[name] / rate for name in PARAMETERS)
+    mean = X.mean(axis=0)
+    # The offset of the hidden units is whatever explains the visible biases ...
+    offset = np.linalg.lstsq(W_.T, b - b_, rcond=None)[0]
+    np.testing.assert_allclose(b_, b - W_.T @ offset, atol=1e-9)
+    assert (offset > 0).all() and (offset < 1).all()
+    # ... and explains the weights too.
+    wanted = W - np.outer(c, mean) - np.outer(offset, b)
+    np.testing.assert_allclose(W_, wanted, atol=1e-9)
+    np.testing.assert_allclose(c_, c - W_ @ mean, atol=1e-9)
+
+
+@pytest.mark.parametrize("centering", [True, False])
+def test_weight_decay_shrinks_the_weights_only(centering, digits):
+    X, rate, decay = digits[:50], 0.1, 0.3
+    start = trained(X, 0)["components_"]
+    free = change(X, learning_rate=rate, centering=centering)
+    held = change(X, learning_rate=rate, centering=centering, weight_decay=decay)
+    np.testing.assert_allclose(
+        held["components_"], free["components_"] - rate * decay * start, atol=1e-12
+    )
+    for name in PARAMETERS[1:]:
+        np.testing.assert_allclose(held[name], free[name], atol=1e-12)
+
+
+def test_weight_decay_shrinks_the_norm(digits):
+    norms = [
+        BernoulliRBM(16, weight_decay=decay, random_state=0)
+        .fit(digits)
+        .history_["weight_norm"][-1]
+        for decay in (0.0, 0.01, 0.1)
+    ]
+    assert norms[0] > 1.2 * norms[1] > 1.2**2 * norms[2]
+
+
+@pytest.mark.parametrize("centering", [True, False])
+@pytest.mark.parametrize("momentum", [0.5, 0.9])
+def test_momentum_repeats_the_last_step(centering, momentum, digits):
+    X = digits[:50]
+    parameters = {"centering": centering, "learning_rate": 0.1}
+    first = change(X, 1, **parameters)
+    assert_close(change(X, 1, momentum=momentum, **parameters), first)
+    plain = change(X, 2, **parameters)
+    found = change(X, 2, momentum=momentum, **parameters)
+    wanted = {name: plain[name] + momentum * first[name] for name in PARAMETERS}
+    assert_close(found, wanted)
+
+
+def test_linear_schedule_falls_to_zero(digits):
+    X = digits[:50]
+    constant = change(X, 2, learning_rate=0.2)
+    first = trained(X, 1, learning_rate=0.2)
+    falling = trained(X, 2, learning_rate=0.2, learning_rate_schedule="linear")
+    found = {name: falling[name] - first[name] for name in PARAMETERS}
+    assert_close(found, {name: constant[name] / 2 for name in PARAMETERS})
+
+
+def test_history(digits):
+    rbm = BernoulliRBM(6, learning_rate=0.2, n_iter=4, average=False, random_state=0)
+    model = clone(rbm).fit(digits[:100])
+    assert model.history_["learning_rate"] == [0.2] * 4
+    assert all(seconds >= 0 for seconds in model.history_["seconds"])
+    norm = np.sqrt(np.square(model.components_).sum())
+    assert model.history_["weight_norm"][-1] == pytest.approx(norm, rel=1e-12)
+    assert "pseudo_likelihood" not in model.history_
+    rbm.set_params(learning_rate_schedule="linear", verbose=1).fit(digits[:100])
+    rates = rbm.history_["learning_rate"]
+    np.testing.assert_allclose(rates, [0.2, 0.15, 0.1, 0.05])
+    score = rbm.history_["pseudo_likelihood"][-1]  # of all rows, when they are few
+    assert score == pytest.approx(rbm.score(digits[:100]), rel=1e-9)
+
+
+def test_average_is_the_mean_over_the_minibatches():
+    # Of rows all alike, so that the order in which they are shown is no matter.
+    X = np.full((40, 7), 0.5)
+    rbm = BernoulliRBM(5, random_state=0)
+    raw = clone(rbm).set_params(average=False)
+    path = []
+    for start in range(0, 40, 10):
+        raw.partial_fit(X[start : start + 10])
+        path.append([getattr(raw, name).copy() for name in PARAMETERS])
+    model = clone(rbm).set_params(n_iter=1).fit(X)
+    for name, steps in zip(PARAMETERS, zip(*path)):
+        found = getattr(model, name)
+        np.testing.assert_allclose(found, np.mean(steps, axis=0), atol=1e-12)
+        assert np.abs(found - steps[-1]).max() > 1e-6
+
+
+def test_average_of_one_minibatch_is_the_minibatch(digits):
+    assert_close(trained(digits[:50], 3, average=True), trained(digits[:50], 3))
+
+
+def test_average_is_over_the_last_epoch(digits):
+    rbm = BernoulliRBM(5, n_iter=3, random_state=0).fit(digits[:100])
+    raw = BernoulliRBM(5, n_iter=2, average=False, warm_start=True, random_state=0)
+    raw.fit(digits[:100]).set_params(n_iter=1, average=True).fit(digits[:100])
+    assert_same_model(raw, rbm)
+
+
+def test_training_goes_on_from_what_is_not_averaged(digits):
+    model = BernoulliRBM(5, n_iter=2, warm_start=True, random_state=0)
+    model.fit(digits[:100]).set_params(average=False, n_iter=1).fit(digits[:100])
+    raw = BernoulliRBM(5, n_iter=3, average=False, random_state=0).fit(digits[:100])
+    assert_same_model(model, raw)
+
+
+@pytest.mark.parametrize("n_chains, n_wanted", [(None, 10), (1, 1), (37, 37)])
+def test_number_of_chains(n_chains, n_wanted, digits):
+    model = BernoulliRBM(5, n_chains=n_chains, random_state=0).fit(digits[:25])
+    assert model.h_samples_.shape == (n_wanted, 5)
+    assert set(np.unique(model.h_samples_)) <= {0, 1}
+
+
+def test_without_persistence_there_are_no_chains(digits):
+    model = BernoulliRBM(5, persistent=False, random_state=0).fit(digits[:25])
+    assert not hasattr(model, "h_samples_")
+
+
+def two_modes(n_iter):
+    """A model of rows all ones and rows all zeros, with many of its chains."""
+    X = np.repeat([[0.0], [1.0]], 100, axis=0) * np.ones(8)
+    rbm = BernoulliRBM(
+        1, n_iter=n_iter, n_chains=400, average=False, warm_start=True, random_state=0
+    )
+    return rbm.fit(X)
+
+
+def model_phase(model, X, **parameters):
+    """Mean of the visible units in the model's phase of one small step from X."""
+    before, rate = model.intercept_visible_.copy(), 1e-6
+    model.set_params(
+        n_iter=1, learning_rate=rate, batch_size=len(X), centering=False, **parameters
+    )
+    step = (model.fit(X).intercept_visible_ - before) / rate
+    return (X.mean(axis=0) - step).mean()
+
+
+def mean_after_steps(model, n_steps):
+    """Exact mean of the visible units n_steps Gibbs steps after a row of ones."""
+    V, H = all_states(8), all_states(1)
+    up, down = model.transform(V)[:, 0], model.inverse_transform(H)
+    visible = np.where(V == 1, down[:, None], 1 - down[:, None]).prod(axis=2)
+    on = up[-1]
+    for _ in range(n_steps - 1):
+        on = np.array([1 - on, on]) @ visible @ up
+    return (np.array([1 - on, on]) @ down).mean()
+
+
+def test_persistent_chains_stay_where_they_were():
+    model = two_modes(n_iter=100)
+    before = model.h_samples_.copy()
+    assert 0.1 < before.mean() < 0.9
+    model.set_params(learning_rate=1e-12).partial_fit(np.ones((10, 8)))
+    assert np.mean(model.h_samples_ == before) > 0.9
+
+
+def test_chains_of_contrastive_divergence_start_at_the_data():
+    ones = np.ones((400, 8))
+    assert model_phase(two_modes(100), ones, persistent=False) > 0.9
+    assert 0.1 < model_phase(two_modes(100), ones) < 0.9
+
+
+def test_contrastive_divergence_takes_as_many_steps_as_it_is_told():
+    ones = np.ones((4000, 8))
+    wanted = [mean_after_steps(two_modes(10), n) for n in (1, 2, 10)]
+    found = [
+        model_phase(two_modes(10), ones, persistent=False, n_gibbs_steps=n)
+        for n in (1, 2, 10)
+    ]
+    # Six standard deviations of a mean over 4000 rows.
+    np.testing.assert_allclose(found, wanted, atol=6 * 0.5 / np.sqrt(4000))
+    assert wanted[0] > wanted[2] + 0.1
+
+
+@floats
+@pytest.mark.parametrize("variant", ["default", "CD", "momentum"])
+def test_training_raises_the_pseudo_likelihood(variant, dtype, digits):
+    X = digits.astype(dtype)
+    rbm = BernoulliRBM(32, random_state=0, **VARIANTS[variant])
+    start = clone(rbm).set_params(n_iter=0).fit(X)
+    assert rbm.fit(X).score(X) > start.score(X) + 2
