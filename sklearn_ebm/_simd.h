@@ -5,8 +5,8 @@
    packed matrix is panels[p][i][k].  Every leaf works on whole panels.
 
    The leaves themselves are in _leaves.h.  This file includes them once for
-   each (element type, instruction set) and picks the widest instruction set
-   the processor has when the library is loaded.  All of them do the same
+   each (element type, instruction set); select_leaves picks the widest one that
+   the processor has.  All of them do the same
    additions in the same order and contract nothing, so they return the same
    bits; a compiler without GNU vector extensions gets the same code with
    "vectors" of one element.

@@ -58,7 +58,13 @@ class Layered:
         return energy
 
     def reversed(self):
-        """Return the same machine with the order of its layers turned round."""
+        """Turn the order of the layers round.
+
+        Returns
+        -------
+        layered : Layered
+            The same machine, its last layer first.
+        """
         return Layered(
             self.units[::-1],
             tuple(weight.T for weight in self.weights[::-1]),

@@ -21,10 +21,10 @@ BLOCK_BITS = 16
 class LogPartition:
     """The logarithm of a partition function, and how it was found.
 
-    Attributes
+    Parameters
     ----------
     value : float
-        log Z in nats; also ``float(result)``.
+        Logarithm of Z in nats; also ``float(result)``.
 
     standard_error : float
         Standard error of `value` in nats; 0 if it is exact.
@@ -56,7 +56,7 @@ def log_partition(model, method="exact"):
     Returns
     -------
     result : LogPartition
-        log Z in nats.
+        Logarithm of Z, in nats.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def log_likelihood(model, X, log_z=None):
         Values of the visible units.
 
     log_z : float or LogPartition, default=None
-        log Z; None computes it exactly.
+        Logarithm of the partition function; None computes it exactly.
 
     Returns
     -------
