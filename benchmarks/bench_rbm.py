@@ -17,11 +17,11 @@ import time
 from statistics import median
 
 import numpy as np
-from data import load_mnist
 from sklearn.datasets import load_digits
 from sklearn.neural_network import BernoulliRBM as SklearnRBM
 from threadpoolctl import threadpool_limits
 
+from data import load_mnist
 from sklearn_ebm import BernoulliRBM
 from sklearn_ebm._gibbs import instruction_set
 

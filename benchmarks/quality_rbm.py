@@ -12,9 +12,9 @@ import argparse
 import time
 
 import numpy as np
-from data import load_mnist
 from sklearn.neural_network import BernoulliRBM as SklearnRBM
 
+from data import load_mnist
 from sklearn_ebm import BernoulliRBM
 from sklearn_ebm.likelihood import log_likelihood
 

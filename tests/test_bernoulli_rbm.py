@@ -11,11 +11,11 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from common import PARAMETERS, all_states, floats, random_model
 from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.neural_network import BernoulliRBM as ScikitLearnRBM
 
+from common import PARAMETERS, all_states, floats, random_model
 from sklearn_ebm import BernoulliRBM
 
 PRECISION = {np.float32: 1e-5, np.float64: 1e-12}

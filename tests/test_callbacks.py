@@ -1,6 +1,11 @@
 """scikit-learn's callbacks see every epoch, can stop it, and change nothing."""
 
 import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MinMaxScaler
+
 from common import (
     PUBLIC_ESTIMATORS,
     assert_same,
@@ -8,10 +13,6 @@ from common import (
     every_estimator,
     outputs,
 )
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MinMaxScaler
 
 
 class Recorder:

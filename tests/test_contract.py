@@ -13,6 +13,14 @@ import pickle
 import joblib
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import sklearn_ebm
 from common import (
     PUBLIC_ESTIMATORS,
     assert_same,
@@ -22,14 +30,6 @@ from common import (
     outputs,
     run_python,
 )
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MinMaxScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
-
-import sklearn_ebm
 from sklearn_ebm import BernoulliRBM
 
 # ---- scikit-learn's own checks ----

@@ -11,6 +11,8 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
+
 from common import (
     LARGE_ESTIMATORS,
     assert_same,
@@ -20,7 +22,6 @@ from common import (
     name_of,
     outputs,
 )
-from sklearn.base import clone
 
 # ---- Sparse matrices ----
 

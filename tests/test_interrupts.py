@@ -6,8 +6,9 @@ import time
 
 import numpy as np
 import pytest
-from common import every_estimator, outputs
 from sklearn.base import clone
+
+from common import every_estimator, outputs
 
 
 def interrupted_after(train, seconds=0.3):

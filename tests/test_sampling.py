@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from common import all_states, assert_same, floats, model_with, random_model
 from scipy.stats import chisquare
 
+from common import all_states, assert_same, floats, model_with, random_model
 from sklearn_ebm import BernoulliRBM
 
 

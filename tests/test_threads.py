@@ -6,6 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import pytest
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
 from common import (
     LARGE_ESTIMATORS,
     assert_same,
@@ -17,9 +21,6 @@ from common import (
     outputs,
     run_python,
 )
-from joblib import Parallel, delayed
-from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 
 
 @pytest.fixture(scope="module")

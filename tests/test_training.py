@@ -5,9 +5,9 @@ import itertools
 
 import numpy as np
 import pytest
-from common import PARAMETERS, all_states, assert_same_model, floats
 from sklearn.base import clone
 
+from common import PARAMETERS, all_states, assert_same_model, floats
 from sklearn_ebm import BernoulliRBM
 
 # ---- Going on ----
