@@ -106,7 +106,7 @@ def _warn_range(estimator, rows):
         warnings.warn(
             f"The units of {type(estimator).__name__} stand for values in [0, 1] but "
             f"the data ranges over [{rows.minimum:.6g}, {rows.maximum:.6g}]; scale "
-            "it with MinMaxScaler or make it binary with Binarizer.",
+            "it with MinMaxScaler(clip=True) or make it binary with Binarizer.",
             UserWarning,
             stacklevel=4,
         )

@@ -1,0 +1,580 @@
+"""Break the kernels on purpose, one way at a time, and see that a test notices.
+
+    python tests/mutation.py                 every mutation: about 20 minutes
+    python tests/mutation.py momentum tie    those with such a word in their name
+    python tests/mutation.py --list          their names
+
+Copies the source tree to a temporary folder and builds it there, with little
+optimisation to save time. For each mutation a copy of that has one text of one
+source file replaced by another, only the extensions that it concerns are built
+again, and test_kernels.py and test_exactness.py run until the first failure.
+Prints which test caught each mutation. The exit status is 1 if one survives.
+
+A text that is to be replaced must occur exactly once; an edit of the kernels that
+changes one has to change it here too. Tests that fail without any mutation are
+named first and left out.
+
+Not a test of pytest's; needs a C compiler and what the tests need.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+TESTS = ["tests/test_kernels.py", "tests/test_exactness.py"]
+# Extensions to build again when a file changes: those whose copy of the leaves is
+# used (half-sweeps, chains and scores use that of _panels).
+LEAVES = ["_panels", "_gibbs", "_trainer"]
+REBUILD = {
+    "_gibbs.pyx": ["_gibbs"],
+    "_rows.pyx": ["_rows"],
+    "_scores.pyx": ["_scores"],
+    "_trainer.pyx": ["_trainer"],
+    "_leaves_scores.h": LEAVES,
+    "_leaves_sums.h": [*LEAVES, "_rows"],
+    "_leaves_units.h": LEAVES,
+    "_leaves_update.h": LEAVES,
+    "_simd.h": [*LEAVES, "_rows"],
+    "boltzmann/rbm.py": [],
+    "../setup.py": LEAVES,
+}
+
+
+class Mutation(NamedTuple):
+    name: str
+    file: str
+    old: str
+    new: str
+    also: tuple = ()  # more extensions to build again
+
+
+MUTATIONS = [
+    # ---- Phases and their scales ----
+    Mutation(
+        "negative phase of the weights added",
+        "_trainer.pyx",
+        "q, 1.0 / batch_rows, -1.0 / batch_chains",
+        "q, 1.0 / batch_rows, 1.0 / batch_chains",
+    ),
+    Mutation(
+        "negative phase of the visible biases added",
+        "_trainer.pyx",
+        "4 * (g - n_groups), -1.0 / batch_chains",
+        "4 * (g - n_groups), 1.0 / batch_chains",
+    ),
+    Mutation(
+        "chains averaged over the number of rows",
+        "_trainer.pyx",
+        "q, 1.0 / batch_rows, -1.0 / batch_chains",
+        "q, 1.0 / batch_rows, -1.0 / batch_rows",
+    ),
+    Mutation(
+        "short batch scaled by batch_size (weights)",
+        "_trainer.pyx",
+        "self._update(n, m, batch_rows,",
+        "self._update(n, m, self.batch_size,",
+    ),
+    Mutation(
+        "short batch scaled by batch_size (visible biases)",
+        "_trainer.pyx",
+        "self._sum_rows(n, m, batch_rows,",
+        "self._sum_rows(n, m, self.batch_size,",
+    ),
+    Mutation(
+        "CD with as many chains in a short batch as in others",
+        "_trainer.pyx",
+        "batch_chains = self.n_chains if self.persistent else batch_rows",
+        "batch_chains = self.n_chains",
+    ),
+    Mutation(
+        "each pass starts the gradient anew",
+        "_trainer.pyx",
+        "u.first, u.last = part == 0,",
+        "u.first, u.last = True,",
+    ),
+    Mutation(
+        "each pass starts the sums of features anew",
+        "_leaves_update.h",
+        "double x = first ? 0 : sums[2 * i]",
+        "double x = 0",
+    ),
+    # ---- Conditionals ----
+    Mutation(
+        "conditionals without their biases",
+        "_leaves_sums.h",
+        "sums[p][q] = ((const V *)(bias + r * bias_stride",
+        "sums[p][q] = 0 * ((const V *)(bias + r * bias_stride",
+    ),
+    Mutation(
+        "all panels with the biases of the first",
+        "_gibbs.pyx",
+        "self.bias + start * PANEL_BYTES, 0, out, stride",
+        "self.bias, 0, out, stride",
+    ),
+    Mutation(
+        "step of the visible biases on the hidden ones",
+        "_trainer.pyx",
+        "self.visible_update.bias = self.down.bias",
+        "self.visible_update.bias = self.up.bias",
+    ),
+    Mutation(
+        "real values taken for ones",
+        "_leaves_sums.h",
+        "a[p][q] += x * ((const V *)(row + p * stride))[q];",
+        "a[p][q] += (x * 0 + 1) * ((const V *)(row + p * stride))[q];",
+    ),
+    Mutation(
+        "real values taken for ones in the visible biases",
+        "_leaves_update.h",
+        "x += value[k] * rows[2 * index[k]];",
+        "x += rows[2 * index[k]];",
+    ),
+    Mutation(
+        "transposed weights not brought up to date",
+        "_trainer.pyx",
+        "self.down = Layer(self.up.weights, intercept_visible, turned=True)",
+        "self.down = Layer(Panels.from_rows(components), intercept_visible)",
+    ),
+    Mutation(
+        "all panels turned round from the first",
+        "_gibbs.pyx",
+        "self.weights.data + p * self.leaves.lanes * PANEL_BYTES",
+        "self.weights.data + start * self.leaves.lanes * PANEL_BYTES",
+    ),
+    Mutation(
+        "sums over words of three units",
+        "_leaves_sums.h",
+        "(x >> 4 * g & 15)",
+        "(x >> 4 * g & 7)",
+    ),
+    Mutation(
+        "logistic without its lower clamp",
+        "_leaves_units.h",
+        "return SELECT(x < low, SPLAT(0), z);",
+        "return z;",
+    ),
+    Mutation(
+        "logistic clamped too early",
+        "_leaves.h",
+        "#define EXP_LIMIT 87.0f",
+        "#define EXP_LIMIT 12.0f",
+    ),
+    Mutation(
+        "chains go on from stale hidden states",
+        "_trainer.pyx",
+        "        if not self.words:\n            for r in range(bound(m, thread",
+        "        if not self.words and last:\n"
+        "            for r in range(bound(m, thread",
+    ),
+    # ---- Random bits ----
+    Mutation(
+        "counter ignores the row",
+        "_leaves_units.h",
+        "UV x1 = (state >> shift) + row0;",
+        "UV x1 = zero + row0;",
+    ),
+    Mutation(
+        "counter ignores the pass",
+        "_trainer.pyx",
+        "draw.key, draw.row0 = self.key, <uint32_t> at",
+        "draw.key, draw.row0 = self.key, 0",
+    ),
+    Mutation(
+        "counter ignores the block of a half-sweep",
+        "_gibbs.pyx",
+        "<uint32_t> first, purpose,",
+        "0, purpose,",
+    ),
+    Mutation(
+        "counter ignores the step",
+        "_simd.h",
+        "#define COUNTER_STEP(step) ((uint32_t)(step))",
+        "#define COUNTER_STEP(step) ((uint32_t)(step) & 0u)",
+    ),
+    Mutation(
+        "counter ignores the high bits of the step",
+        "_simd.h",
+        "((uint32_t)((step) >> 32) & 0xFFFFFFu)",
+        "((uint32_t)((step) >> 32) & 0u)",
+    ),
+    Mutation(
+        "counter ignores the purpose",
+        "_simd.h",
+        "(((uint32_t)(purpose) << 24)",
+        "(((uint32_t)(purpose) << 24 & 0u)",
+    ),
+    Mutation(
+        "hidden and visible units share their bits",
+        "_trainer.pyx",
+        "draw.purpose = DRAW_HIDDEN\n        self._sweep_up(",
+        "draw.purpose = DRAW_VISIBLE\n        self._sweep_up(",
+    ),
+    Mutation(
+        "sweeps of a minibatch share their bits",
+        "_trainer.pyx",
+        "draw.step = self.step + sweep",
+        "draw.step = self.step",
+    ),
+    Mutation(
+        "minibatches share some of their bits",
+        "_trainer.pyx",
+        "self.step += self.n_gibbs_steps",
+        "self.step += 1",
+    ),
+    Mutation(
+        "steps of chains share their bits",
+        "_gibbs.pyx",
+        "draw.step += 1",
+        "draw.step += 0",
+    ),
+    Mutation(
+        "chains of a block share their bits with another block's",
+        "_gibbs.pyx",
+        "draw.row0 += <uint32_t> first",
+        "draw.row0 += 0",
+    ),
+    Mutation(
+        "samples of the data share the chains' bits",
+        "_trainer.pyx",
+        "draw.step, draw.purpose = self.step, DRAW_DATA",
+        "draw.step, draw.purpose = self.step, DRAW_HIDDEN",
+    ),
+    Mutation(
+        "six rounds of Philox",
+        "_simd.h",
+        "#define PHILOX_ROUNDS 7",
+        "#define PHILOX_ROUNDS 6",
+    ),
+    Mutation(
+        "ties not refined",
+        "_leaves_units.h",
+        "for (tie &= ~on; tie; tie &= tie - 1)",
+        "for (tie = 0; tie; tie &= tie - 1)",
+    ),
+    Mutation(
+        "ties refined the other way round",
+        "_leaves_units.h",
+        "if (d[k] + philox_refine(",
+        "if (d[k] + 1 - philox_refine(",
+    ),
+    Mutation(
+        "ties of all rows refined by the same bits",
+        "_leaves_units.h",
+        "purpose, row0 + (uint32_t)r,",
+        "purpose, row0,",
+    ),
+    Mutation(
+        "ties taken for on",
+        "_leaves_units.h",
+        "MASK_BITS(u + (REAL)1 <= t)",
+        "MASK_BITS(u <= t)",
+    ),
+    # ---- Lists ----
+    Mutation(
+        "lists of bits off by one from the second word on",
+        "_simd.h",
+        "(uint32_t)(64 * w + lowest_bit(word))",
+        "(uint32_t)(64 * w + lowest_bit(word) - (w > 0))",
+        also=("_rows",),
+    ),
+    Mutation(
+        "last row of a group left out",
+        "_simd.h",
+        "k < 4 && 4 * g + k < n_rows",
+        "k < 3 && 4 * g + k < n_rows",
+    ),
+    Mutation(
+        "last row of a block left out",
+        "_simd.h",
+        "k < 4 && 4 * g + k < n_rows",
+        "k < 4 && 4 * g + k + 1 < n_rows",
+    ),
+    Mutation(
+        "first unit of a thread's share left out",
+        "_trainer.pyx",
+        "if x[middle] < least:",
+        "if x[middle] <= least:",
+    ),
+    Mutation(
+        "stored zeros of sparse data taken for active",
+        "_rows.pyx",
+        "if self._value(self.data, k) == 0:",
+        "if False:",
+    ),
+    Mutation(
+        "bytes of 128 taken for zero",
+        "_rows.pyx",
+        "((((x & low7) + low7) | x) >> 7)",
+        "(((x & low7) + low7) >> 7)",
+    ),
+    Mutation(
+        "values below one taken for bits",
+        "_rows.pyx",
+        "if x != 1:",
+        "if x > 1:",
+    ),
+    # ---- Centring ----
+    Mutation(
+        "visible offset with the wrong sign",
+        "_leaves_update.h",
+        "sums[p][q] - change[p][q] * mu[i]",
+        "sums[p][q] + change[p][q] * mu[i]",
+    ),
+    Mutation(
+        "hidden offset with the wrong sign",
+        "_leaves_update.h",
+        "- offset[p][q] * dv[i]",
+        "+ offset[p][q] * dv[i]",
+    ),
+    Mutation(
+        "hidden biases pushed, not pulled, by the offsets",
+        "_leaves_update.h",
+        "change[p][q] - pull[p][q]",
+        "change[p][q] + pull[p][q]",
+    ),
+    Mutation(
+        "visible biases without the square of the offsets",
+        "_leaves_update.h",
+        "- change * u->squared_offset",
+        "+ change * u->squared_offset",
+    ),
+    Mutation(
+        "hidden offset follows the chains",
+        "_leaves_update.h",
+        "(((const V *)u->data_total)[k] - offset[p][q])",
+        "(-((const V *)u->chain_total)[k] - offset[p][q])",
+    ),
+    # ---- The step ----
+    Mutation(
+        "momentum applied twice",
+        "_leaves_update.h",
+        "g = *velocity * momentum + g;",
+        "g = *velocity * momentum * momentum + g;",
+    ),
+    Mutation(
+        "momentum of the visible biases forgotten",
+        "_leaves_update.h",
+        "(REAL)u->momentum * velocity[i] + g",
+        "g + 0 * velocity[i]",
+    ),
+    Mutation(
+        "velocity scaled by the learning rate",
+        "_leaves_update.h",
+        "*velocity = g;",
+        "*velocity = g * rate;",
+    ),
+    Mutation(
+        "weights grow by their decay",
+        "_leaves_update.h",
+        "g - *w * decay",
+        "g + *w * decay",
+    ),
+    Mutation(
+        "average of one minibatch too many",
+        "_trainer.pyx",
+        "v.average_rate = 1.0 / (self.n_averaged + 1)",
+        "v.average_rate = 1.0 / (self.n_averaged + 2)",
+    ),
+    Mutation(
+        "average is the last minibatch",
+        "_leaves_update.h",
+        "(x - *average) * mix",
+        "(x - *average)",
+    ),
+    # ---- The same bits for all processors and threads ----
+    Mutation(
+        "counter of a half-sweep depends on the thread",
+        "_gibbs.pyx",
+        "<uint32_t> first, purpose,",
+        "<uint32_t> (first + thread), purpose,",
+    ),
+    Mutation(
+        "counter of a minibatch depends on the thread",
+        "_trainer.pyx",
+        "draw.key, draw.row0 = self.key, <uint32_t> at",
+        "draw.key, draw.row0 = self.key, <uint32_t> (at + thread)",
+    ),
+    Mutation(
+        "AVX2 (if there is one) drops a unit",
+        "_leaves.h",
+        "(uint32_t)_mm256_movemask_ps((__m256)(m))",
+        "((uint32_t)_mm256_movemask_ps((__m256)(m)) & 0x7Fu)",
+    ),
+    Mutation(
+        "products and sums contracted where the processor can",
+        "../setup.py",
+        "-ffp-contract=off",
+        "-ffp-contract=fast",
+    ),
+    # ---- Scores ----
+    Mutation(
+        "free energy with the visible biases' sign",
+        "_scores.pyx",
+        "scores[r] = -_linear(",
+        "scores[r] = _linear(",
+    ),
+    Mutation(
+        "pseudo-likelihood without the visible biases",
+        "_scores.pyx",
+        "softplus(bias[i] + logits[i])",
+        "softplus(logits[i])",
+    ),
+    Mutation(
+        "pseudo-likelihood blind to which way a bit flips",
+        "_leaves_scores.h",
+        "= set ? -x : x;",
+        "= x;",
+    ),
+    Mutation(
+        "pseudo-likelihood loses small probabilities",
+        "_leaves_units.h",
+        "((V *)off)[k] = NAME(sigmoid)(-x);",
+        "((V *)off)[k] = (REAL)1 - NAME(sigmoid)(x);",
+    ),
+    Mutation(
+        "pseudo-likelihood takes values for bits",
+        "_leaves_scores.h",
+        "if (values && set",
+        "if (0 && values && set",
+    ),
+    Mutation(
+        "pseudo-likelihood of values with the wrong remainder",
+        "_leaves_scores.h",
+        "x1 = f + w * ((REAL)1 - v)",
+        "x1 = f + w * v",
+    ),
+    # ---- The estimator's use of the kernels ----
+    Mutation(
+        "second Gibbs step with the bits of the first",
+        "boltzmann/rbm.py",
+        "key, step + 1 + start",
+        "key, step + start",
+    ),
+    Mutation(
+        "calls of gibbs with the same bits",
+        "boltzmann/rbm.py",
+        "self._sampling_step = step + n_steps",
+        "self._sampling_step = step",
+    ),
+]
+
+
+def copy_sources(to):
+    """Everything but what has been built."""
+    built = ".git", "build", "dist", "*.so", "*.pyd", "*.c", "__pycache__", ".*_cache"
+    shutil.copytree(ROOT, to, ignore=shutil.ignore_patterns(*built))
+    text = (to / "setup.py").read_text()
+    (to / "setup.py").write_text(text.replace('"-O3"', '"-O1"'))
+
+
+def build(tree, kernels=None):
+    """Build a tree, or only some of its kernels; whether that works."""
+    if kernels is not None:
+        text = (tree / "setup.py").read_text()
+        text, n = re.subn(r"(?m)^KERNELS = .*$", f"KERNELS = {kernels!r}", text)
+        if n != 1:
+            sys.exit("setup.py has no line that starts with 'KERNELS ='")
+        (tree / "setup.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "setup.py", "build_ext", "--inplace", "--force"],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        sys.exit(f"{done.stdout}\n{done.stderr}\nThe build failed.")
+
+
+def run_tests(tree, *options, timeout=None):
+    """pytest's exit status (None: it did not come to an end) and failed tests."""
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-rfE", *TESTS]
+    command += ["-p", "no:cacheprovider", *options]
+    try:
+        done = subprocess.run(
+            command, cwd=tree, capture_output=True, text=True, timeout=timeout
+        )
+    except subprocess.TimeoutExpired:
+        return None, []
+    found = re.findall(r"(?m)^(?:FAILED|ERROR) (.*?)(?: - .*)?$", done.stdout)
+    return done.returncode, found
+
+
+def check_texts(mutations):
+    """Each text that is to be replaced occurs exactly once."""
+    wrong = False
+    for mutation in mutations:
+        text = (ROOT / "sklearn_ebm" / mutation.file).read_text()
+        n = text.count(mutation.old)
+        if n != 1:
+            print(f"{mutation.file} has {n} times: {mutation.old!r}")
+            wrong = True
+    if wrong:
+        sys.exit("The kernels have changed: bring tests/mutation.py up to date.")
+
+
+def try_mutation(mutation, pristine, tree, deselected, timeout):
+    """What caught a mutation, or None."""
+    shutil.copytree(pristine, tree)
+    path = tree / "sklearn_ebm" / mutation.file
+    path.write_text(path.read_text().replace(mutation.old, mutation.new))
+    kernels = [*REBUILD[mutation.file], *mutation.also]
+    if kernels:
+        build(tree, kernels)
+    status, failed = run_tests(tree, "-x", *deselected, timeout=timeout)
+    shutil.rmtree(tree)
+    if status == 0:
+        return None
+    if status == 1 and failed:
+        return failed[0]
+    if status is None or status < 0 or status > 5:
+        return "the tests hang" if status is None else "the tests crash"
+    sys.exit(f"pytest ended with status {status}: {failed}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("words", nargs="*", help="words in the names of mutations")
+    parser.add_argument("--list", action="store_true", help="print names and stop")
+    arguments = parser.parse_args()
+    mutations = [
+        mutation
+        for mutation in MUTATIONS
+        if not arguments.words or any(w in mutation.name for w in arguments.words)
+    ]
+    if arguments.list:
+        print("\n".join(mutation.name for mutation in mutations))
+        return 0
+    check_texts(mutations)
+    survivors = 0
+    with tempfile.TemporaryDirectory() as folder:
+        pristine, tree = Path(folder, "pristine"), Path(folder, "mutant")
+        copy_sources(pristine)
+        build(pristine)
+        begin = time.perf_counter()
+        status, failed = run_tests(pristine)
+        timeout = 5 * (time.perf_counter() - begin) + 60
+        if status not in (0, 1):
+            sys.exit(f"The tests do not run: pytest ended with status {status}.")
+        for test in failed:
+            print(f"fails without any mutation, left out: {test}")
+        deselected = [f"--deselect={test}" for test in failed]
+        for mutation in mutations:
+            begin = time.perf_counter()
+            catcher = try_mutation(mutation, pristine, tree, deselected, timeout)
+            seconds = time.perf_counter() - begin
+            survivors += catcher is None
+            verdict = f"caught by {catcher}" if catcher else "NOT caught"
+            print(f"{mutation.name}: {verdict} ({seconds:.0f} s)", flush=True)
+    print(f"{len(mutations) - survivors} of {len(mutations)} mutations caught.")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
