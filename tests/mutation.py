@@ -37,6 +37,7 @@ REBUILD = {
     "_rows.pyx": ["_rows"],
     "_scores.pyx": ["_scores"],
     "_trainer.pyx": ["_trainer"],
+    "_leaves.h": [*LEAVES, "_rows"],
     "_leaves_scores.h": LEAVES,
     "_leaves_sums.h": [*LEAVES, "_rows"],
     "_leaves_units.h": LEAVES,
