@@ -44,7 +44,8 @@ cdef class Rows:
     The dtype is by default that of the data, float32 for bool and uint8.
 
     Attributes say what a scan of the data found: `binary` (only zeros and
-    ones), `minimum`, `maximum`, `density` (share of non-zeros) and
+    ones), `finite` (no NaN or infinity, nor sums beyond the largest number),
+    `minimum`, `maximum`, `density` (share of non-zeros) and
     `column_means`.
     """
 
@@ -102,7 +103,15 @@ cdef class Rows:
         else:
             self.leaves.nonzero_bits(x, self.n_columns, bits)
         n = list_bits(bits, self.n_words, index)
-        if value != NULL:
+        if value == NULL:
+            return n
+        if self.value_size == 4 and not self.is_double:
+            for m in range(n):
+                (<float *> value)[m] = (<const float *> x)[index[m]]
+        elif self.value_size == 8 and self.is_double:
+            for m in range(n):
+                (<double *> value)[m] = (<const double *> x)[index[m]]
+        else:
             for m in range(n):
                 self._store(value, m, x, index[m])
         return n
@@ -184,6 +193,7 @@ cdef class Rows:
         self.binary = bool(found[:, 3].all())
         self.density = active / size
         self.column_means = sums.sum(axis=0) / self.n_rows
+        self.finite = bool(np.isfinite(self.column_means).all())
 
     cdef void _scan_block(
         self, Py_ssize_t block, RowBlock room, int thread, double *found, double *sums

@@ -14,7 +14,7 @@ import numpy as np
 
 from cython.parallel cimport parallel
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from ._gibbs cimport (
     BLOCK,
@@ -88,6 +88,9 @@ cdef class Trainer:
     cdef object dtype
     cdef const Leaves *leaves
     cdef Rows rows
+    cdef const int64_t[::1] order
+    cdef const double[::1] rates
+    cdef bint unfinished
     cdef RowBlock room
     cdef Layer up, down
     cdef Bits hidden, visible
@@ -274,6 +277,11 @@ cdef class Trainer:
     def sweeps_per_batch(self):
         return self.n_passes * self.n_gibbs_steps
 
+    @property
+    def next_step(self):
+        """First step of the random counter that no sweep has drawn from."""
+        return self.step + (self.n_gibbs_steps if self.unfinished else 0)
+
     def weight_norm(self):
         """Frobenius norm of the weights."""
         # Not by BLAS, whose sums depend on the number of threads.
@@ -288,25 +296,25 @@ cdef class Trainer:
 
     # ---- Training ----
 
-    def run(
-        self, const int64_t[::1] order, const double[::1] rates, Py_ssize_t start,
-        Py_ssize_t stop, int n_threads=1,
-    ):
-        """Do sweeps start..stop of an epoch over the rows in this order.
+    def begin_epoch(self, order, rates):
+        """Set the order in which `run` shows the rows, and the rate of each batch."""
+        order = np.ascontiguousarray(order, dtype=np.int64)
+        if len(order) and not (0 <= order.min() and order.max() < self.rows.n_rows):
+            raise ValueError("order names rows that are not there")
+        if len(rates) * self.batch_size < len(order):
+            raise ValueError("there are more minibatches than rates")
+        self.order, self.rates = order, np.ascontiguousarray(rates, dtype=np.float64)
+
+    def run(self, Py_ssize_t start, Py_ssize_t stop, int n_threads=1):
+        """Do sweeps start..stop of the epoch.
 
         Sweep s belongs to minibatch s // sweeps_per_batch, which trains at its
         rate. At most `self.n_threads` threads do it.
         """
         n_threads = max(1, min(n_threads, self.n_threads))
-        cdef Py_ssize_t n_batches = (order.shape[0] - 1) // self.batch_size + 1
-        if n_batches > rates.shape[0] or not (
-            0 <= start <= stop <= n_batches * self.sweeps_per_batch
-        ):
+        cdef Py_ssize_t n_batches = (self.order.shape[0] - 1) // self.batch_size + 1
+        if not 0 <= start <= stop <= n_batches * self.sweeps_per_batch:
             raise ValueError(f"there are no sweeps {start}..{stop}")
-        if order.shape[0] and not (
-            0 <= np.min(order) and np.max(order) < self.rows.n_rows
-        ):
-            raise ValueError("order names rows that are not there")
         self._point()
         cdef Py_ssize_t s
         cdef int thread, team
@@ -314,7 +322,8 @@ cdef class Trainer:
             thread = omp_get_thread_num()
             team = omp_get_num_threads()
             for s in range(start, stop):
-                self._sweep(order, rates, s, thread, team)
+                self._sweep(s, thread, team)
+        self.unfinished = stop % self.sweeps_per_batch != 0
 
     def _point(self):
         """What an update needs and does not change from pass to pass."""
@@ -330,15 +339,14 @@ cdef class Trainer:
         self.visible_update.sums = self.feature_sums
 
     cdef void _sweep(
-        self, const int64_t[::1] order, const double[::1] rates, Py_ssize_t number,
-        int thread, int team,
+        self, Py_ssize_t number, int thread, int team
     ) noexcept nogil:
         """One sweep, as one thread of a team does it; all threads keep step."""
         cdef Py_ssize_t sweep = number % self.n_gibbs_steps
         cdef Py_ssize_t part = number // self.n_gibbs_steps % self.n_passes
         cdef Py_ssize_t batch = number // self.n_gibbs_steps // self.n_passes
         cdef Py_ssize_t batch_rows = min(
-            self.batch_size, order.shape[0] - batch * self.batch_size
+            self.batch_size, self.order.shape[0] - batch * self.batch_size
         )
         cdef Py_ssize_t batch_chains = self.n_chains if self.persistent else batch_rows
         cdef Py_ssize_t at = part * BLOCK
@@ -351,7 +359,7 @@ cdef class Trainer:
             self.scratch + thread * self.scratch_size + GROUP * m * PANEL_BYTES
         )
         if sweep == 0:
-            self._read(order, batch * self.batch_size + at, n, thread, team)
+            self._read(batch * self.batch_size + at, n, thread, team)
             if not self.persistent:
                 team_barrier()
                 draw.step, draw.purpose = self.step, DRAW_DATA
@@ -367,7 +375,9 @@ cdef class Trainer:
         team_barrier()
         self._sum_features(n, m, part == 0, thread, team)
         team_barrier()
-        self._update(n, m, batch_rows, batch_chains, part, rates[batch], thread, team)
+        self._update(
+            n, m, batch_rows, batch_chains, part, self.rates[batch], thread, team
+        )
         team_barrier()
         if part < self.n_passes - 1:
             return
@@ -377,15 +387,14 @@ cdef class Trainer:
         team_barrier()
 
     cdef void _read(
-        self, const int64_t[::1] order, Py_ssize_t first, Py_ssize_t n, int thread,
-        int team,
+        self, Py_ssize_t first, Py_ssize_t n, int thread, int team
     ) noexcept nogil:
         """The n rows of a pass."""
         cdef Py_ssize_t r
         for r in range(bound(n, thread, team), bound(n, thread + 1, team)):
-            if first + r + 2 < order.shape[0]:
-                self.rows.prefetch(order[first + r + 2])
-            self.room.read(self.rows, r, order[first + r], thread)
+            if first + r + 2 < self.order.shape[0]:
+                self.rows.prefetch(self.order[first + r + 2])
+            self.room.read(self.rows, r, self.order[first + r], thread)
 
     cdef void _sweep_up(
         self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t first_chain, Draw draw,
@@ -496,11 +505,10 @@ cdef class Trainer:
                 i = active.index[k]
                 i = i * self.reals.stride + self.reals.length[i]
                 self.reals.index[i] = <uint32_t> r
-                memcpy(
-                    <char *> self.reals.value + i * self.leaves.itemsize,
-                    <char *> active.value + k * self.leaves.itemsize,
-                    self.leaves.itemsize,
-                )
+                if self.leaves.itemsize == 4:
+                    (<float *> self.reals.value)[i] = (<float *> active.value)[k]
+                else:
+                    (<double *> self.reals.value)[i] = (<double *> active.value)[k]
                 self.reals.length[active.index[k]] += 1
                 k += 1
 

@@ -78,10 +78,6 @@ def epoch_order(n_rows, key, epoch):
 def train_epoch(trainer, order, rates, pacer):
     """Show a trainer all rows once; returns the seconds it took."""
     begin = time.perf_counter()
-    pacer.run(
-        lambda start, stop, n_threads: trainer.run(
-            order, rates, start, stop, n_threads
-        ),
-        len(rates) * trainer.sweeps_per_batch,
-    )
+    trainer.begin_epoch(order, rates)
+    pacer.run(trainer.run, len(rates) * trainer.sweeps_per_batch)
     return time.perf_counter() - begin

@@ -3,8 +3,9 @@
 import warnings
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn import get_config
-from sklearn.utils import check_random_state
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, validate_data
 
@@ -71,8 +72,22 @@ def check_rows(estimator, X, *, reset=False, dtype=None, quiet=False):
     units cannot mean them.
     """
     _refuse_times(X, "X")
-    X = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=DTYPES)
+    # The kernels' own scan of the data notices what is not finite.
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        dtype=DTYPES,
+        ensure_all_finite=False,
+    )
     rows = Rows(X, dtype)
+    if not rows.finite:
+        assert_all_finite(
+            X.data if sp.issparse(X) else X,
+            estimator_name=type(estimator).__name__,
+            input_name="X",
+        )
     if not quiet:
         _warn_range(estimator, rows)
     return X, rows

@@ -251,7 +251,8 @@ def test_trainer_makes_mirror_images(real, persistent):
         )
         trainer.momentum, trainer.offset_rate = 0.5, 0.1
         trainer.start_velocity()
-        trainer.run(np.arange(n_rows), np.full(7, 0.2), 0, 7)
+        trainer.begin_epoch(np.arange(n_rows), np.full(7, 0.2))
+        trainer.run(0, 7)
         results.append(trainer.parameters())
     for x, y in zip(flip_visible(results[0]), results[1], strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-10)
@@ -313,7 +314,8 @@ def test_expected_update_is_the_exact_gradient(n_gibbs_steps, centred, dtype):
         hidden_offset=offset,
     )
     rate = 0.125
-    trainer.run(np.arange(50), np.array([rate]), 0, trainer.sweeps_per_batch)
+    trainer.begin_epoch(np.arange(50), np.array([rate]))
+    trainer.run(0, trainer.sweeps_per_batch)
     pairs = zip(trainer.parameters(), machine, strict=True)
     changes = flatten([(np.float64(x) - y) / rate for x, y in pairs])
     assert_stochastic_update(
@@ -343,7 +345,8 @@ def test_expected_update_of_contrastive_divergence(n_gibbs_steps, dtype):
         hidden_offset=offset,
     )
     rate = 0.125
-    trainer.run(np.arange(N_CHAINS), np.array([rate]), 0, trainer.sweeps_per_batch)
+    trainer.begin_epoch(np.arange(N_CHAINS), np.array([rate]))
+    trainer.run(0, trainer.sweeps_per_batch)
     sweep = exact.p_h_given_v @ exact.p_v_given_h
     law = np.linalg.matrix_power(sweep, n_gibbs_steps)
     law = law[state_numbers(start[np.newaxis])[0]]
@@ -461,7 +464,8 @@ def by_trainer(small, start, n_steps, kind, seed, *, n_gibbs_steps=1):
     )
     rates = np.zeros(trainer.n_batches)
     sweeps = n_steps * trainer.n_passes
-    trainer.run(np.arange(X.shape[0]), rates, 0, sweeps)
+    trainer.begin_epoch(np.arange(X.shape[0]), rates)
+    trainer.run(0, sweeps)
     for x, y in zip(trainer.parameters(), small.whole, strict=True):
         assert np.array_equal(x, y)
     return small.hidden_numbers(trainer.chains())
@@ -622,7 +626,8 @@ def test_successive_minibatches_are_fresh(n_gibbs_steps, dtype):
     ends = []
     for batch in range(2):
         sweeps = trainer.sweeps_per_batch
-        trainer.run(np.arange(12), np.zeros(2), batch * sweeps, (batch + 1) * sweeps)
+        trainer.begin_epoch(np.arange(12), np.zeros(2))
+        trainer.run(batch * sweeps, (batch + 1) * sweeps)
         ends.append(small.hidden_numbers(trainer.chains()))
     one = np.linalg.matrix_power(small.h_to_h, n_gibbs_steps)
     joint = one[5][:, np.newaxis] * one

@@ -552,7 +552,8 @@ def check_training(
         data = plain(X)[order[batch * batch_size : (batch + 1) * batch_size]]
         twin.minibatch(data, rates[batch])
         sweeps = trainer.sweeps_per_batch
-        trainer.run(order, rates, batch * sweeps, (batch + 1) * sweeps)
+        trainer.begin_epoch(order, rates)
+        trainer.run(batch * sweeps, (batch + 1) * sweeps)
 
         assert trainer.step == twin.step
         if persistent:
@@ -689,7 +690,8 @@ def test_training_exactly(n_rows, n_chains, real_valued, dtype):
     means = twin.hidden_means(X)
     assert np.isin(means, [0, 0.5, 1]).all()
     twin.minibatch(X, 1.0)
-    trainer.run(np.arange(n_rows), np.ones(1), 0, trainer.sweeps_per_batch)
+    trainer.begin_epoch(np.arange(n_rows), np.ones(1))
+    trainer.run(0, trainer.sweeps_per_batch)
     assert_close(trainer.parameters(), twin.machine, dtype, exact=True)
     assert_close(trainer.velocities(), twin.velocity, dtype, exact=True)
     assert_close(trainer.averages(), twin.machine, dtype, exact=True)
@@ -758,7 +760,8 @@ def test_training_in_pieces(batch_size, n_chains, kind, dtype):
         trainer.start_velocity()
         trainer.start_average()
         for start, stop in pairwise(cuts):
-            trainer.run(order, np.full(3, 0.3), start, stop)
+            trainer.begin_epoch(order, np.full(3, 0.3))
+            trainer.run(start, stop)
         results.append(everything(trainer))
     for whole, *pieces in zip(*results, strict=True):
         assert all(np.array_equal(whole, piece) for piece in pieces)
@@ -775,7 +778,8 @@ def test_training_goes_on(dtype):
     )
     trainer.momentum = 0.5
     trainer.start_velocity()
-    trainer.run(order, np.full(5, 0.3), 0, 3)
+    trainer.begin_epoch(order, np.full(5, 0.3))
+    trainer.run(0, 3)
     other = Trainer(
         Rows(X),
         *trainer.parameters(),
@@ -791,7 +795,8 @@ def test_training_goes_on(dtype):
     other.start_velocity(trainer.velocities())
     for one in [trainer, other]:
         one.start_average()
-        one.run(order, np.full(5, 0.3), 3, 5)
+        one.begin_epoch(order, np.full(5, 0.3))
+        one.run(3, 5)
     for x, y in zip(everything(trainer), everything(other), strict=True):
         assert np.array_equal(x, y)
 
@@ -810,8 +815,9 @@ def test_training_refuses_what_is_not_there():
         (np.arange(1, 11), np.ones(2), 0, 2),
         (np.arange(-1, 9), np.ones(2), 0, 2),
     ]:
-        with pytest.raises(ValueError, match=r"no sweeps|not there"):
-            trainer.run(order, rates, start, stop)
+        with pytest.raises(ValueError, match=r"no sweeps|not there|more minibatches"):
+            trainer.begin_epoch(order, rates)
+            trainer.run(start, stop)
 
 
 # ---- Scores ----
@@ -893,7 +899,8 @@ def fingerprint():
                 trainer.start_average()
                 order = rng.permutation(1000)[:400]
                 sweeps = 2 * trainer.sweeps_per_batch
-                trainer.run(order, np.full(2, 0.1), 0, sweeps, trainer.n_threads)
+                trainer.begin_epoch(order, np.full(2, 0.1))
+                trainer.run(0, sweeps, trainer.n_threads)
                 results += everything(trainer)
             for result in results:
                 digest.update(np.ascontiguousarray(result))

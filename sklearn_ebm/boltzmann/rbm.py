@@ -487,7 +487,7 @@ class BernoulliRBM(
             "components": components,
             "intercept_hidden": hidden,
             "intercept_visible": visible,
-            "step": int(trainer.step),
+            "step": int(trainer.next_step),
         }
         if self.centering:
             state["hidden_offset"] = trainer.hidden_offset()
@@ -727,6 +727,9 @@ class BernoulliRBM(
     @property
     def _n_features_out(self):
         return self.components_.shape[0]
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "components_")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
