@@ -10,8 +10,9 @@ import numpy as np
 
 # Longest stay in a kernel between two chances to be interrupted, in seconds.
 PATIENCE = 0.1
-# One piece in so many, and so much shorter, tries the other number of threads.
-PROBE_EVERY = 16
+# After so many pieces of that length, a shorter one tries the other number of
+# threads; sooner if the last try was a success.
+PROBE_EVERY = 12
 PROBE_SIZE = 8
 
 
@@ -32,14 +33,13 @@ class Pacer:
     def __init__(self, most=1):
         self.threads, self.other = most, 1
         self.size = 1
-        self.pieces = 0
+        self.until_probe = PROBE_EVERY
 
     def run(self, kernel, n):
         """Call ``kernel(start, stop, n_threads)`` over ``range(n)`` in pieces."""
         start = 0
         while start < n:
-            self.pieces += 1
-            probe = self.threads != self.other and self.pieces % PROBE_EVERY == 2
+            probe = self.until_probe == 0 and self.threads != self.other
             size = -(-self.size // PROBE_SIZE) if probe else self.size
             stop = min(n, start + size)
             begin = time.perf_counter()
@@ -47,15 +47,18 @@ class Pacer:
             seconds = time.perf_counter() - begin
             pace, start = seconds / (stop - start), stop
             if probe:
+                self.until_probe = PROBE_EVERY
                 if pace < self.pace:
                     self.threads, self.other = self.other, self.threads
-                    self.pace = pace
+                    self.until_probe = PROBE_EVERY // 4
                 continue
             self.pace = pace
             if seconds < PATIENCE / 2:
                 self.size *= 2
-            elif seconds > PATIENCE:
-                self.size = max(1, int(PATIENCE / pace))
+            else:
+                self.until_probe = max(0, self.until_probe - 1)
+                if seconds > PATIENCE:
+                    self.size = max(1, int(PATIENCE / pace))
 
 
 def minibatch_rates(learning_rate, schedule, epoch, n_epochs, n_batches):
