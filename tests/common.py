@@ -121,6 +121,7 @@ def run_python(code, **environment):
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": path, **environment},
+        cwd=os.path.dirname(__file__),  # not where a source tree may lie
         capture_output=True,
         text=True,
         timeout=120,
