@@ -11,12 +11,13 @@
 import numpy as np
 
 from cython.parallel cimport parallel
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport Panels, address, aligned
-from ._rows cimport RowBlock, Rows
+from ._rows cimport Range, RowBlock, Rows
 from ._simd cimport (
     GROUP,
     PANEL_BYTES,
@@ -132,8 +133,13 @@ def half_sweep(
     cdef bint want_fields = fields is not None, want_means = means is not None
     cdef bint want_samples = samples is not None
     cdef uint64_t key_ = key, step_ = step
+    found_memory = aligned(n_threads * sizeof(Range))
+    cdef Range *found = <Range *> address(found_memory)
     cdef Py_ssize_t block, start, stop, first, n, r, p
     cdef int thread, team
+    for thread in range(n_threads):
+        found[thread].minimum, found[thread].maximum = INFINITY, -INFINITY
+        found[thread].finite = True
     cdef ActiveRows active
     cdef char *my_out
     cdef char *my_bits
@@ -144,12 +150,14 @@ def half_sweep(
         stop = bound(n_blocks, thread + 1, team)
         my_out = out + thread * n_panels * stride
         my_bits = bits + thread * BLOCK * bits_stride
-        active = room.at(thread * BLOCK)
         for block in range(start, stop):
             first = block * BLOCK
             n = min(BLOCK, n_rows - first)
             for r in range(n):
                 room.read(rows, thread * BLOCK + r, first + r, thread)
+            active = room.at(thread * BLOCK)
+            if not rows.scanned and room.note(thread * BLOCK, n, &found[thread]):
+                active.value = NULL
             layer.fields(&active, n, 0, n_panels, weights, my_out, stride)
             if want_fields:
                 _unpack(layer, my_out, n, &fields_[first, 0])
@@ -170,6 +178,12 @@ def half_sweep(
                 for r in range(n):
                     _spread(my_bits + r * bits_stride, layer.n_units,
                             &samples_[first + r, 0])
+    if not rows.scanned:
+        rows.note_range(
+            min(found[thread].minimum for thread in range(n_threads)),
+            max(found[thread].maximum for thread in range(n_threads)),
+            all(found[thread].finite for thread in range(n_threads)),
+        )
 
 
 cdef object _bytes(array, Rows rows, Layer layer):

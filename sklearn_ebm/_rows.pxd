@@ -7,7 +7,7 @@ from ._simd cimport ActiveRows, Leaves
 cdef class Rows:
     cdef readonly Py_ssize_t n_rows, n_columns, n_words
     cdef readonly object dtype
-    cdef readonly bint binary, finite
+    cdef readonly bint binary, finite, scanned
     cdef readonly double minimum, maximum, density
     cdef readonly object column_means
     cdef object source
@@ -36,6 +36,13 @@ cdef class Rows:
     ) noexcept nogil
 
 
+cdef struct Range:
+    # Of values that have been read: the least, the greatest, no NaN among them.
+    double minimum
+    double maximum
+    bint finite
+
+
 cdef class RowBlock:
     # Room for some rows that have been read: bits, lists, values.
     cdef ActiveRows active
@@ -50,3 +57,4 @@ cdef class RowBlock:
     cdef void read(
         self, Rows rows, Py_ssize_t slot, Py_ssize_t row, int thread
     ) noexcept nogil
+    cdef bint note(self, Py_ssize_t slot, Py_ssize_t n, Range *found) noexcept nogil

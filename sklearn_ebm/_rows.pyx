@@ -46,10 +46,11 @@ cdef class Rows:
     Attributes say what a scan of the data found: `binary` (only zeros and
     ones), `finite` (no NaN or infinity, nor sums beyond the largest number),
     `minimum`, `maximum`, `density` (share of non-zeros) and
-    `column_means`.
+    `column_means`. Without the scan all values are taken for real numbers, and
+    a half-sweep notes their range when it passes (see `note_range`).
     """
 
-    def __cinit__(self, X, dtype=None):
+    def __cinit__(self, X, dtype=None, scan=True):
         self.n_rows, self.n_columns = X.shape
         self.n_words = (self.n_columns + 63) // 64
         self.value_size = X.dtype.itemsize
@@ -73,7 +74,15 @@ cdef class Rows:
             self.source = X
             self.data = <const char *> <size_t> X.ctypes.data
             self.row_stride, self.column_stride = X.strides
-        self._scan()
+        # Until something is known.
+        self.density = 0.2
+        self.scanned = scan
+        if scan:
+            self._scan()
+
+    def note_range(self, minimum, maximum, finite):
+        """Take what a pass over all rows has found of their values."""
+        self.minimum, self.maximum, self.finite = minimum, maximum, finite
 
     cdef int32_t read(
         self, Py_ssize_t row, uint64_t *bits, uint32_t *index, void *value,
@@ -260,3 +269,26 @@ cdef class RowBlock:
             row, self.bits + slot * self.n_words, to.index, to.value,
             self.scratch + thread * self.scratch_size,
         )
+
+    cdef bint note(self, Py_ssize_t slot, Py_ssize_t n, Range *found) noexcept nogil:
+        """Enter the values of n rows into a range; whether all are 0 or 1."""
+        cdef ActiveRows rows = self.at(slot)
+        cdef Py_ssize_t r
+        cdef int32_t k
+        cdef double x
+        cdef bint ones = True
+        for r in range(n):
+            rows = self.at(slot + r)
+            if rows.length[0] < rows.stride:
+                found.minimum = min(found.minimum, 0.0)
+                found.maximum = max(found.maximum, 0.0)
+            for k in range(rows.length[0]):
+                if self.itemsize == 4:
+                    x = (<float *> rows.value)[k]
+                else:
+                    x = (<double *> rows.value)[k]
+                ones = ones and x == 1
+                found.minimum = min(found.minimum, x)
+                found.maximum = max(found.maximum, x)
+                found.finite = found.finite and x - x == 0
+        return ones

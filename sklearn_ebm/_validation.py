@@ -44,6 +44,7 @@ __all__ = [
     "check_parameters",
     "check_rows",
     "check_states",
+    "check_values",
     "has_callbacks",
     "random_key",
     "with_callbacks",
@@ -64,12 +65,12 @@ def has_callbacks(estimator):
     return bool(getattr(estimator, "_skl_callbacks", ()))
 
 
-def check_rows(estimator, X, *, reset=False, dtype=None, quiet=False):
+def check_rows(estimator, X, *, reset=False, dtype=None, quiet=False, scan=True):
     """Validate data of the estimator's features and wrap it for the kernels.
 
     Returns the validated X and its `Rows`, to be computed in `dtype` (by default
-    that of X). Values outside [0, 1] get a warning unless `quiet`: Bernoulli
-    units cannot mean them.
+    that of X). Values are checked by `check_values`, unless a kernel is to look at
+    them first (not `scan`).
     """
     _refuse_times(X, "X")
     # The kernels' own scan of the data notices what is not finite.
@@ -81,7 +82,17 @@ def check_rows(estimator, X, *, reset=False, dtype=None, quiet=False):
         dtype=DTYPES,
         ensure_all_finite=False,
     )
-    rows = Rows(X, dtype)
+    rows = Rows(X, dtype, scan)
+    if scan:
+        check_values(estimator, X, rows, quiet=quiet)
+    return X, rows
+
+
+def check_values(estimator, X, rows, *, quiet=False):
+    """Refuse NaN and infinity; warn of values outside [0, 1] unless `quiet`.
+
+    Bernoulli units cannot mean values outside [0, 1].
+    """
     if not rows.finite:
         assert_all_finite(
             X.data if sp.issparse(X) else X,
@@ -90,7 +101,6 @@ def check_rows(estimator, X, *, reset=False, dtype=None, quiet=False):
         )
     if not quiet:
         _warn_range(estimator, rows)
-    return X, rows
 
 
 def check_states(estimator, X, n_units, name):

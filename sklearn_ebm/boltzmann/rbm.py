@@ -27,6 +27,7 @@ from .._validation import (
     check_parameters,
     check_rows,
     check_states,
+    check_values,
     has_callbacks,
     random_key,
     with_callbacks,
@@ -355,8 +356,10 @@ class BernoulliRBM(
         """
         self.fit(X, y, **fit_params)
         # Values out of range have had their warning.
-        _, rows = check_rows(self, X, quiet=True)
-        return _means(rows, self._up(rows.dtype))
+        X, rows = check_rows(self, X, scan=False)
+        means = _means(rows, self._up(rows.dtype))
+        check_values(self, X, rows, quiet=True)
+        return means
 
     def _dtype(self):
         """Dtype of the model that training goes on from."""
@@ -511,8 +514,10 @@ class BernoulliRBM(
             Means of the hidden units.
         """
         check_is_fitted(self)
-        _, rows = check_rows(self, X)
-        return _means(rows, self._up(rows.dtype))
+        X, rows = check_rows(self, X, scan=False)
+        means = _means(rows, self._up(rows.dtype))
+        check_values(self, X, rows)
+        return means
 
     def inverse_transform(self, X):
         """Compute the probabilities of the visible units, p(v=1|h=X).
