@@ -23,7 +23,6 @@ cpdef enum Purpose:
     DRAW_HIDDEN = 0
     DRAW_VISIBLE = 1
     DRAW_DATA = 2
-    DRAW_START = 3
     NO_DRAW = 127
 
 
