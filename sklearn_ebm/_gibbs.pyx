@@ -25,6 +25,7 @@ from ._simd cimport (
     WORD_TABLE_BYTES,
     ActiveRows,
     list_bits,
+    list_pairs,
     philox4x32,
     select_leaves,
 )
@@ -234,10 +235,14 @@ cdef class Bits:
         self.active.stride = self.n_words * 64
 
     cdef void list_row(self, Py_ssize_t r) noexcept nogil:
-        self.active.length[r] = list_bits(
-            self.words + r * self.n_words, self.n_words,
-            self.active.index + r * self.active.stride,
-        )
+        cdef const uint64_t *words = self.words + r * self.n_words
+        cdef uint32_t *index = self.active.index + r * self.active.stride
+        if self.first_pair:
+            self.active.length[r] = list_pairs(
+                words, self.n_words, self.first_pair, index
+            )
+        else:
+            self.active.length[r] = list_bits(words, self.n_words, index)
 
     cdef ActiveRows at(self, Py_ssize_t r) noexcept nogil:
         cdef ActiveRows rows = self.active

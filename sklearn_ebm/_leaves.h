@@ -98,7 +98,7 @@ INLINE uint32_t NAME(mask_bits)(IV m)
 #define STRING(x) STRING_(x)
 static const Leaves NAME(leaves) = {
     STRING(ISA), (int)sizeof(REAL), PANEL_LANES, NAME(sum_active),
-    NAME(sum_words), NAME(both_means),    NAME(logistic), NAME(bernoulli), NAME(transpose), NAME(subset_sums),
+    NAME(sum_words), NAME(both_means),    NAME(logistic), NAME(bernoulli), NAME(transpose), NAME(subset_sums), NAME(pair_sums),
     NAME(scale_rows), NAME(project),
     NAME(feature_sums), NAME(update_panels), NAME(visible_step),
     NAME(nonzero_bits), NAME(softplus_sum), NAME(flip_logits), NAME(shift_logits)};

@@ -76,6 +76,16 @@ static void NAME(sum_active)(const ActiveRows *rows, ptrdiff_t n_rows,
     }
 }
 
+/* sums[j] = rows[2j] + rows[2j + 1] */
+static void NAME(pair_sums)(const char *rows, ptrdiff_t n_pairs, char *sums)
+{
+    for (ptrdiff_t j = 0; j < n_pairs; j++)
+        for (int q = 0; q < NV; q++)
+            ((V *)(sums + j * PANEL_BYTES))[q] =
+                ((const V *)(rows + 2 * j * PANEL_BYTES))[q]
+                + ((const V *)(rows + (2 * j + 1) * PANEL_BYTES))[q];
+}
+
 /* For every four rows, the sums of all 16 subsets of scale * row (rows in
    ascending order); the sum of all of them is added to total. */
 static void NAME(subset_sums)(const char *rows, ptrdiff_t n, double scale,

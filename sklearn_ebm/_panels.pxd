@@ -1,4 +1,6 @@
 # A matrix packed in panels of 64 bytes of columns (see _simd.h).
+from libc.stdint cimport uint32_t
+
 from ._simd cimport Leaves
 
 
@@ -9,6 +11,10 @@ cdef class Panels:
     cdef const Leaves *leaves
     cdef Py_ssize_t n_panels, padded_rows, stride
     cdef char *data
+    # The row of a panel at which sums of pairs of its rows begin; 0 without.
+    cdef uint32_t first_pair
+
+    cdef void sum_pairs(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
 
 
 cdef object aligned(Py_ssize_t n_bytes)

@@ -26,9 +26,16 @@ cdef char *address(object memory) except NULL:
 
 
 cdef class Panels:
-    """Packed matrix of shape (n_rows, n_columns), float32 or float64."""
+    """Packed matrix of shape (n_rows, n_columns), float32 or float64.
 
-    def __cinit__(self, Py_ssize_t n_rows, Py_ssize_t n_columns, dtype):
+    `paired` panels have the sums of rows 2j and 2j + 1 beside them, as rows
+    `first_pair` + j of the same panel; they are brought up to date by whoever
+    changes the numbers.
+    """
+
+    def __cinit__(
+        self, Py_ssize_t n_rows, Py_ssize_t n_columns, dtype, bint paired=False
+    ):
         self.dtype = np.dtype(dtype)
         self.leaves = select_leaves(self.dtype.itemsize)
         cdef Py_ssize_t lanes = self.leaves.lanes
@@ -36,13 +43,14 @@ cdef class Panels:
         self.n_panels = (n_columns + lanes - 1) // lanes
         self.padded_rows = (n_rows + lanes - 1) // lanes * lanes
         self.stride = self.padded_rows * PANEL_BYTES
-        self.memory = aligned(self.n_panels * self.stride)
+        self.memory = aligned(self.n_panels * self.stride * (2 if paired else 1))
         self.data = address(self.memory)
+        self.first_pair = <uint32_t> (self.n_panels * self.padded_rows * paired)
 
     @classmethod
-    def from_columns(cls, columns):
+    def from_columns(cls, columns, paired=False):
         """Pack a matrix given by its columns: `columns` is its transpose."""
-        packed = cls(columns.shape[1], columns.shape[0], columns.dtype)
+        packed = cls(columns.shape[1], columns.shape[0], columns.dtype, paired)
         packed.set_columns(columns)
         return packed
 
@@ -61,6 +69,7 @@ cdef class Panels:
             _pack[uint32_t](self, columns.view(np.uint32))
         else:
             _pack[uint64_t](self, columns.view(np.uint64))
+        self.sum_pairs(0, self.n_panels)
 
     def columns(self):
         """The transpose of the matrix as a new C-contiguous array."""
@@ -79,11 +88,24 @@ cdef class Panels:
         for p in range(self.n_panels):
             block = rows[:, p * lanes : (p + 1) * lanes]
             view[p, : self.n_rows, : block.shape[1]] = block
+        self.sum_pairs(0, self.n_panels)
 
     def view(self):
         """The packed numbers, (n_panels, padded rows, lanes)."""
         shape = (self.n_panels, self.padded_rows, self.leaves.lanes)
-        return self.memory.view(self.dtype).reshape(shape)
+        numbers = self.memory.view(self.dtype)[: np.prod(shape)]
+        return numbers.reshape(shape)
+
+    cdef void sum_pairs(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+        """Bring the sums of pairs of panels start..stop up to date."""
+        cdef Py_ssize_t p, offset = self.first_pair * PANEL_BYTES
+        if not self.first_pair:
+            return
+        for p in range(start, stop):
+            self.leaves.pair_sums(
+                self.data + p * self.stride, (self.n_rows + 1) // 2,
+                self.data + p * self.stride + offset,
+            )
 
 
 cdef void _pack(Panels packed, const bits_t[:, ::1] columns) noexcept:

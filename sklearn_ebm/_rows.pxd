@@ -47,6 +47,7 @@ cdef class RowBlock:
     # Room for some rows that have been read: bits, lists, values.
     cdef ActiveRows active
     cdef uint64_t *bits
+    cdef uint32_t first_pair
     cdef Py_ssize_t n_words
     cdef int itemsize
     cdef char *scratch

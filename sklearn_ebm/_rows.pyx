@@ -12,7 +12,7 @@ from libc.string cimport memcpy, memset
 
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport address, aligned
-from ._simd cimport fetch, list_bits, select_leaves
+from ._simd cimport fetch, list_bits, list_pairs, select_leaves
 
 from ._openmp import effective_n_threads
 
@@ -90,8 +90,8 @@ cdef class Rows:
     ) noexcept nogil:
         """Read a row; returns how many units are active in it.
 
-        bits (n_words) and index (n_columns) are always filled, value
-        (n_columns, of the computing type) unless it is NULL; scratch holds
+        bits (n_words) are always filled, index (n_columns) and value
+        (n_columns, of the computing type) unless they are NULL; scratch holds
         n_columns values.
         """
         cdef const char *x
@@ -111,6 +111,8 @@ cdef class Rows:
             nonzero_bytes(x, self.n_columns, bits)
         else:
             self.leaves.nonzero_bits(x, self.n_columns, bits)
+        if index == NULL:
+            return 0
         n = list_bits(bits, self.n_words, index)
         if value == NULL:
             return n
@@ -145,7 +147,8 @@ cdef class Rows:
                 j = <uint32_t> (<const int32_t *> self.indices)[k]
             else:
                 j = <uint32_t> (<const int64_t *> self.indices)[k]
-            index[n] = j
+            if index != NULL:
+                index[n] = j
             bits[j // 64] |= (<uint64_t> 1) << (j % 64)
             if value != NULL:
                 self._store(value, n, self.data, k)
@@ -265,8 +268,15 @@ cdef class RowBlock:
         self, Rows rows, Py_ssize_t slot, Py_ssize_t row, int thread
     ) noexcept nogil:
         cdef ActiveRows to = self.at(slot)
+        cdef uint64_t *bits = self.bits + slot * self.n_words
+        if self.first_pair:
+            rows.read(
+                row, bits, NULL, NULL, self.scratch + thread * self.scratch_size
+            )
+            to.length[0] = list_pairs(bits, self.n_words, self.first_pair, to.index)
+            return
         to.length[0] = rows.read(
-            row, self.bits + slot * self.n_words, to.index, to.value,
+            row, bits, to.index, to.value,
             self.scratch + thread * self.scratch_size,
         )
 

@@ -83,6 +83,7 @@ typedef struct {
                       uint32_t, uint32_t, uint16_t *, char *, ptrdiff_t);
     void (*transpose)(const char *, ptrdiff_t, char *, ptrdiff_t);
     void (*subset_sums)(const char *, ptrdiff_t, double, char *, char *);
+    void (*pair_sums)(const char *, ptrdiff_t, char *);
     void (*scale_rows)(const char *, ptrdiff_t, double, char *, char *);
     void (*project)(const char *, ptrdiff_t, ptrdiff_t, ptrdiff_t,
                     const char *, double *);
@@ -166,6 +167,25 @@ static inline int32_t list_bits(const uint64_t *words, ptrdiff_t n_words,
     for (ptrdiff_t w = 0; w < n_words; w++)
         for (uint64_t word = words[w]; word; word &= word - 1)
             index[n++] = (uint32_t)(64 * w + lowest_bit(word));
+    return n;
+}
+
+/* Like list_bits, but units 2j and 2j + 1 that are both on make one entry,
+   first_pair + j. */
+static inline int32_t list_pairs(const uint64_t *words, ptrdiff_t n_words,
+                                 uint32_t first_pair, uint32_t *index)
+{
+    const uint64_t even = 0x5555555555555555u;
+    int32_t n = 0;
+    for (ptrdiff_t w = 0; w < n_words; w++) {
+        const uint64_t word = words[w], next = word >> 1;
+        for (uint64_t any = (word | next) & even; any; any &= any - 1) {
+            const int k = lowest_bit(any);
+            const uint32_t unit = (uint32_t)(64 * w + k);
+            index[n++] = (word & next) >> k & 1 ? first_pair + unit / 2
+                                               : unit + (~word >> k & 1);
+        }
+    }
     return n;
 }
 

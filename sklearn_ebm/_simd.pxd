@@ -84,6 +84,9 @@ cdef extern from "_simd.h" nogil:
         void (*subset_sums)(
             const char *rows, Py_ssize_t n, double scale, char *table, char *total
         ) noexcept nogil
+        void (*pair_sums)(
+            const char *rows, Py_ssize_t n_pairs, char *sums
+        ) noexcept nogil
         void (*scale_rows)(
             const char *rows, Py_ssize_t n, double scale, char *scaled, char *total
         ) noexcept nogil
@@ -121,6 +124,10 @@ cdef extern from "_simd.h" nogil:
     void fetch(const char *at)
     void philox4x32(uint32_t *x, uint64_t key, int rounds)
     int32_t list_bits(const uint64_t *words, Py_ssize_t n_words, uint32_t *index)
+    int32_t list_pairs(
+        const uint64_t *words, Py_ssize_t n_words, uint32_t first_pair,
+        uint32_t *index,
+    )
     void list_groups(
         const uint64_t *bits, Py_ssize_t n_rows, Py_ssize_t n_words,
         Py_ssize_t word, uint32_t first, uint32_t *index, Py_ssize_t stride,

@@ -9,7 +9,8 @@
 #   lists    for each feature, in which rows of four it is on
 #   tables   sums of all subsets of p(h | row) of four rows, each phase averaged
 #   update   gradient feature by feature, as a sum of table entries; offsets, decay,
-#            momentum, step and average in the same pass over the weights
+#            momentum, step and average in the same pass over the weights, and the
+#            sums of neighbouring weights that the next sweeps up use
 import numpy as np
 
 from cython.parallel cimport parallel
@@ -21,6 +22,7 @@ from ._gibbs cimport (
     DRAW_DATA,
     DRAW_HIDDEN,
     DRAW_VISIBLE,
+    LEAST_PAIR_ROWS,
     LEAST_WORD_ROWS,
     LEAST_WORK,
     NO_DRAW,
@@ -126,7 +128,8 @@ cdef class Trainer:
         self.n_chains = chains.shape[0] if self.persistent else self.batch_size
         self.n_passes = (max(self.n_chains, self.batch_size) + BLOCK - 1) // BLOCK
         components = np.asarray(components, self.dtype)
-        self.up = Layer(Panels.from_columns(components), intercept_hidden)
+        paired = self.n_chains >= LEAST_PAIR_ROWS
+        self.up = Layer(Panels.from_columns(components, paired), intercept_hidden)
         self.down = Layer(self.up.weights, intercept_visible, turned=True)
         self.hidden = Bits(
             self.n_chains if self.persistent else min(BLOCK, self.batch_size),
@@ -135,6 +138,7 @@ cdef class Trainer:
         if self.persistent:
             self.hidden.set(chains)
         self.visible = Bits(min(BLOCK, self.n_chains), self.n_visible)
+        self.visible.first_pair = self.up.weights.first_pair
         self._allocate(min(BLOCK, self.batch_size), min(BLOCK, self.n_chains))
         self._array("visible_offset")[: self.n_visible] = visible_offset
         self._array("hidden_offset")[: self.n_hidden] = hidden_offset
@@ -152,6 +156,8 @@ cdef class Trainer:
         if binary:
             entries += 16 * ((n + 3) // 4)
         self.room = RowBlock(self.rows, n, n_threads)
+        if binary:
+            self.room.first_pair = self.up.weights.first_pair
         self.memory = {}
         self.update.visible_offset = self._bytes("visible_offset", on_features)
         self.update.visible_change = self._bytes("visible_change", on_features)
@@ -623,6 +629,8 @@ cdef class Trainer:
                 u.average = self.update.average + p * stride
                 u.hidden_average = self.update.hidden_average + at
             self.leaves.update_panels(&u, <int> min(GROUP, stop - p))
+            if u.last:
+                self.up.weights.sum_pairs(p, min(p + GROUP, stop))
             p += GROUP
         if u.last:
             start = bound(self.n_visible, thread, team)

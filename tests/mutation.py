@@ -57,6 +57,25 @@ class Mutation(NamedTuple):
 
 
 MUTATIONS = [
+    # ---- Sums of pairs ----
+    Mutation(
+        "a pair is taken for its first unit",
+        "_simd.h",
+        "? first_pair + unit / 2",
+        "? unit",
+    ),
+    Mutation(
+        "a unit is taken for its neighbour",
+        "_simd.h",
+        ": unit + (~word >> k & 1);",
+        ": unit + (word >> k & 1);",
+    ),
+    Mutation(
+        "sums of pairs are not brought up to date",
+        "_trainer.pyx",
+        "self.up.weights.sum_pairs(p, min(p + GROUP, stop))",
+        "pass",
+    ),
     # ---- Phases and their scales ----
     Mutation(
         "negative phase of the weights added",
