@@ -98,8 +98,8 @@ MUTATIONS = [
     Mutation(
         "short batch scaled by batch_size (weights)",
         "_trainer.pyx",
-        "self._update(n, m, batch_rows,",
-        "self._update(n, m, self.batch_size,",
+        "n, m, batch_rows, batch_chains, part, self.rates[batch]",
+        "n, m, self.batch_size, batch_chains, part, self.rates[batch]",
     ),
     Mutation(
         "short batch scaled by batch_size (visible biases)",
