@@ -26,6 +26,7 @@ cpdef enum Purpose:
     DRAW_HIDDEN = 0
     DRAW_VISIBLE = 1
     DRAW_DATA = 2
+    DRAW_SWAP = 3
     NO_DRAW = 127
 
 
@@ -58,6 +59,7 @@ cdef class Bits:
     cdef list memory
 
     cdef void list_row(self, Py_ssize_t r) noexcept nogil
+    cdef void clamp_row(self, Bits mask, Bits values, Py_ssize_t r) noexcept nogil
     cdef ActiveRows at(self, Py_ssize_t r) noexcept nogil
 
 
@@ -74,11 +76,14 @@ cdef struct Sweep:
     # Rows that go through a layer: what is on in the layer before (lists or, if
     # words is not NULL, bits), where the means go (or, without `keep`, room for
     # those of GROUP panels), and the first of the rows of bits that are drawn
-    # (unless draw.purpose is NO_DRAW).
+    # (unless draw.purpose is NO_DRAW). If base is not NULL, row r is drawn at the
+    # inverse temperature betas[r] of the path that begins at these biases.
     Py_ssize_t n
     ActiveRows given
     const uint64_t *words
     Py_ssize_t words_stride
+    const char *base
+    const double *betas
     char *fields
     bint keep
     Draw draw

@@ -244,6 +244,14 @@ cdef class Bits:
         else:
             self.active.length[r] = list_bits(words, self.n_words, index)
 
+    cdef void clamp_row(self, Bits mask, Bits values, Py_ssize_t r) noexcept nogil:
+        """Set the units of a row that are in a mask to given values."""
+        cdef Py_ssize_t w
+        for w in range(r * self.n_words, (r + 1) * self.n_words):
+            self.words[w] = (self.words[w] & ~mask.words[w]) | (
+                values.words[w] & mask.words[w]
+            )
+
     cdef ActiveRows at(self, Py_ssize_t r) noexcept nogil:
         cdef ActiveRows rows = self.active
         rows.index += r * rows.stride
@@ -301,6 +309,8 @@ cdef void sample_group(
                 panels + (q - start) * layer.stride(), layer.n_inputs,
                 layer.bias + q * PANEL_BYTES, table, at,
             )
+        if sweep.base != NULL:
+            layer.leaves.temper(at, n, sweep.base + q * PANEL_BYTES, sweep.betas)
         layer.leaves.logistic(at, n)
         if sweep.draw.purpose != NO_DRAW:
             layer.leaves.bernoulli(
@@ -319,6 +329,7 @@ cdef Sweep bits_sweep(
     sweep.given, sweep.n = given.at(first_given), n
     sweep.words = given.words + first_given * given.n_words if words else NULL
     sweep.words_stride = given.n_words
+    sweep.base = NULL
     sweep.fields, sweep.keep, sweep.draw = fields, False, draw
     sweep.bits = <char *> (out.words + first_out * out.n_words)
     sweep.bits_stride = out.n_words * 8
@@ -326,17 +337,25 @@ cdef Sweep bits_sweep(
 
 
 def run_chains(
-    Layer up, Layer down, states, Py_ssize_t n_steps, key, step, Py_ssize_t row0=0
+    Layer up, Layer down, states, Py_ssize_t n_steps, key, step, clamped=None,
+    Py_ssize_t row0=0,
 ):
     """Advance chains by n_steps sweeps (hidden, then visible), in place.
 
     states : bool array (n_chains, n_visible). Row r is chain row0 + r of the
     random counter; sweep s uses step + s.
+    clamped : bool array like states; the units that keep their state, or None.
     """
     cdef Py_ssize_t n_rows = states.shape[0]
     cdef Bits visible = Bits(n_rows, down.n_units)
     cdef Bits hidden = Bits(n_rows, up.n_units)
     visible.set(states)
+    visible.first_pair = up.weights.first_pair
+    cdef Bits mask = None, fixed = None
+    if clamped is not None:
+        mask, fixed = Bits(n_rows, down.n_units), Bits(n_rows, down.n_units)
+        mask.set(clamped)
+        fixed.set(states)
     cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
     cdef double work = 0.2 * n_steps * n_rows * (
         up.n_inputs * up.n_panels + down.n_inputs * down.n_panels
@@ -361,7 +380,7 @@ def run_chains(
             bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
         ):
             _run_block(
-                up, down, visible, hidden, bound(n_rows, block, n_blocks),
+                up, down, visible, hidden, mask, fixed, bound(n_rows, block, n_blocks),
                 bound(n_rows, block + 1, n_blocks), n_steps, draw,
                 scratch + thread * size,
             )
@@ -369,8 +388,8 @@ def run_chains(
 
 
 cdef void _run_block(
-    Layer up, Layer down, Bits visible, Bits hidden, Py_ssize_t first,
-    Py_ssize_t last, Py_ssize_t n_steps, Draw draw, char *scratch,
+    Layer up, Layer down, Bits visible, Bits hidden, Bits mask, Bits fixed,
+    Py_ssize_t first, Py_ssize_t last, Py_ssize_t n_steps, Draw draw, char *scratch,
 ) noexcept nogil:
     """run_chains for the chains first..last."""
     cdef Py_ssize_t _s, r, n = last - first
@@ -392,4 +411,7 @@ cdef void _run_block(
         draw.purpose = DRAW_VISIBLE
         sweep = bits_sweep(hidden, first, words, visible, first, n, scratch, draw)
         sample_panels(down, &sweep, 1, 0, down.n_panels, room)
+        if mask is not None:
+            for r in range(first, last):
+                visible.clamp_row(mask, fixed, r)
         draw.step += 1

@@ -101,7 +101,8 @@ static const Leaves NAME(leaves) = {
     NAME(sum_words), NAME(both_means),    NAME(logistic), NAME(bernoulli), NAME(transpose), NAME(subset_sums), NAME(pair_sums),
     NAME(scale_rows), NAME(project),
     NAME(feature_sums), NAME(update_panels), NAME(visible_step),
-    NAME(nonzero_bits), NAME(softplus_sum), NAME(flip_logits), NAME(shift_logits)};
+    NAME(nonzero_bits), NAME(temper), NAME(gain), NAME(start_gains), NAME(end_gains),
+    NAME(softplus_sum), NAME(flip_logits), NAME(shift_logits)};
 
 #undef STRING
 #undef STRING_

@@ -34,6 +34,50 @@ static double NAME(softplus_sum)(const char *fields, ptrdiff_t stride,
     return total;
 }
 
+/* The softplus of every unit of a panel on the way from one inverse temperature
+   to another: per row, gains holds the product of 1 + exp(-|x|) at `to`, that at
+   `from`, and the sum of max(x, 0) at `to` less that at `from`, where
+   x = (1 - beta) base + beta field.  end_gains turns them into numbers. */
+static void NAME(gain)(const char *fields, ptrdiff_t n_rows, const char *base,
+                       const double *from, const double *to, char *gains)
+{
+    for (ptrdiff_t r = 0; r < n_rows; r++) {
+        const REAL b0 = (REAL)from[r], a0 = (REAL)(1 - from[r]);
+        const REAL b1 = (REAL)to[r], a1 = (REAL)(1 - to[r]);
+        V *g = (V *)(gains + 3 * r * PANEL_BYTES);
+        for (int q = 0; q < NV; q++) {
+            const V f = ((const V *)(fields + r * PANEL_BYTES))[q];
+            const V c = ((const V *)base)[q];
+            const V x0 = c * a0 + f * b0, x1 = c * a1 + f * b1;
+            g[q] *= NAME(one_plus_exp)(x1);
+            g[NV + q] *= NAME(one_plus_exp)(x0);
+            g[2 * NV + q] += SELECT(x1 > SPLAT(0), x1, SPLAT(0))
+                - SELECT(x0 > SPLAT(0), x0, SPLAT(0));
+        }
+    }
+}
+
+/* Let the gains of n_rows rows begin. */
+static void NAME(start_gains)(char *gains, ptrdiff_t n_rows)
+{
+    for (ptrdiff_t r = 0; r < n_rows; r++)
+        for (int q = 0; q < 3 * NV; q++)
+            ((V *)(gains + 3 * r * PANEL_BYTES))[q] =
+                SPLAT((REAL)(q < 2 * NV));
+}
+
+/* total[r] += the gains of row r since the last call; they begin anew.  Must be
+   called after at most FLUSH_GAINS panels, before the products overflow. */
+static void NAME(end_gains)(char *gains, ptrdiff_t n_rows, double *total)
+{
+    for (ptrdiff_t r = 0; r < n_rows; r++) {
+        V *g = (V *)(gains + 3 * r * PANEL_BYTES);
+        total[r] += log(NAME(lane_product)(g) / NAME(lane_product)(g + NV))
+            + NAME(lane_sum)(g + 2 * NV);
+    }
+    NAME(start_gains)(gains, n_rows);
+}
+
 /* Log-odds, less their biases, of the features that are 0 or 1, given the others.
    on, off: (n_panels, n_rows) panel rows, p(h = 1 | v) and p(h = 0 | v).
    up, down: (n_features, n_panels) panel rows of exp(W) and exp(-W), |W| <= 20.

@@ -54,6 +54,18 @@ static void NAME(logistic)(char *fields, ptrdiff_t n)
     for (ptrdiff_t k = 0; k < n * NV; k++) x[k] = NAME(sigmoid)(x[k]);
 }
 
+/* fields -> (1 - beta) base + beta field, in place, for n panel rows that each
+   have an inverse temperature. */
+static void NAME(temper)(char *fields, ptrdiff_t n, const char *base,
+                         const double *betas)
+{
+    for (ptrdiff_t r = 0; r < n; r++) {
+        const REAL b = (REAL)betas[r], a = (REAL)(1 - betas[r]);
+        V *x = (V *)(fields + r * PANEL_BYTES);
+        for (int q = 0; q < NV; q++) x[q] = ((const V *)base)[q] * a + x[q] * b;
+    }
+}
+
 /* on = logistic(field), off = logistic(-field): neither is 1 less the other, which
    would lose small probabilities. */
 static void NAME(both_means)(const char *fields, char *on, char *off,

@@ -23,6 +23,8 @@
 #define PANEL_BYTES 64
 /* How many panels share one reading of a list of active units. */
 #define GROUP 4
+/* After so many panels end_gains must be called. */
+#define FLUSH_GAINS 32
 /* Bytes of the table that sum_words makes of 64 units. */
 #define WORD_TABLE_BYTES (16 * 16 * PANEL_BYTES)
 
@@ -93,6 +95,11 @@ typedef struct {
     void (*update_panels)(const PanelUpdate *, int);
     void (*visible_step)(const VisibleUpdate *, ptrdiff_t, ptrdiff_t);
     void (*nonzero_bits)(const char *, ptrdiff_t, uint64_t *);
+    void (*temper)(char *, ptrdiff_t, const char *, const double *);
+    void (*gain)(const char *, ptrdiff_t, const char *, const double *,
+                 const double *, char *);
+    void (*start_gains)(char *, ptrdiff_t);
+    void (*end_gains)(char *, ptrdiff_t, double *);
     double (*softplus_sum)(const char *, ptrdiff_t, ptrdiff_t);
     void (*flip_logits)(const char *, const char *, ptrdiff_t, const char *,
                         const char *, ptrdiff_t, const uint64_t *, const void *,

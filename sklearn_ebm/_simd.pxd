@@ -7,6 +7,7 @@ cdef extern from "_simd.h" nogil:
         GROUP
         PHILOX_ROUNDS
         WORD_TABLE_BYTES
+        FLUSH_GAINS
 
     ctypedef struct ActiveRows:
         uint32_t *index
@@ -106,6 +107,17 @@ cdef extern from "_simd.h" nogil:
         void (*nonzero_bits)(
             const char *values, Py_ssize_t n, uint64_t *words
         ) noexcept nogil
+        void (*temper)(
+            char *fields, Py_ssize_t n, const char *base, const double *betas
+        ) noexcept nogil
+        void (*gain)(
+            const char *fields, Py_ssize_t n_rows, const char *base,
+            const double *start, const double *stop, char *gains,
+        ) noexcept nogil
+        void (*start_gains)(char *gains, Py_ssize_t n_rows) noexcept nogil
+        void (*end_gains)(
+            char *gains, Py_ssize_t n_rows, double *total
+        ) noexcept nogil
         double (*softplus_sum)(
             const char *fields, Py_ssize_t stride, Py_ssize_t n_panels
         ) noexcept nogil
@@ -122,6 +134,7 @@ cdef extern from "_simd.h" nogil:
 
     const Leaves *select_leaves(int itemsize)
     void fetch(const char *at)
+    int lowest_bit(uint64_t word)
     void philox4x32(uint32_t *x, uint64_t key, int rounds)
     int32_t list_bits(const uint64_t *words, Py_ssize_t n_words, uint32_t *index)
     int32_t list_pairs(

@@ -41,6 +41,8 @@ __all__ = [
     "Interval",
     "StrOptions",
     "check_count",
+    "check_fixed",
+    "check_missing",
     "check_parameters",
     "check_rows",
     "check_states",
@@ -117,6 +119,51 @@ def check_states(estimator, X, n_units, name):
     rows = Rows(X)
     _warn_range(estimator, rows)
     return X, rows
+
+
+def check_fixed(conditions, n_units):
+    """Values (0, 1, or NaN where a unit is free) that units are to keep, 2-d."""
+    values = check_array(
+        np.atleast_2d(np.asarray(conditions, dtype=np.float64)),
+        ensure_all_finite="allow-nan",
+        input_name="conditions",
+    )
+    if values.shape[1] != n_units:
+        raise ValueError(
+            f"conditions has {values.shape[1]} columns, but the layer has {n_units} "
+            "units."
+        )
+    found = values[~np.isnan(values)]
+    wrong = found[(found != 0) & (found != 1)]
+    if len(wrong):
+        raise ValueError(
+            "conditions must be 0 or 1, or NaN for units that are free, got "
+            f"{wrong[0]:.6g}."
+        )
+    return values
+
+
+def check_missing(estimator, X, mask=None):
+    """Validate dense data with missing values: X with zeros there, and where.
+
+    They are NaN, or named by `mask`.
+    """
+    _refuse_times(X, "X")
+    X = validate_data(
+        estimator, X, reset=False, dtype=DTYPES, ensure_all_finite="allow-nan"
+    )
+    missing = np.isnan(X)
+    if mask is not None:
+        mask = np.asarray(mask)
+        if mask.dtype != np.bool_ or mask.shape not in (X.shape, X.shape[1:]):
+            raise ValueError(
+                f"mask must be bool of shape {X.shape} or {X.shape[1:]}, got "
+                f"{mask.dtype} of shape {mask.shape}."
+            )
+        missing |= mask
+    X = np.where(missing, 0, X)
+    _warn_range(estimator, Rows(X))
+    return X, missing
 
 
 def _refuse_times(X, name):

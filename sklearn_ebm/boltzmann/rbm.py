@@ -3,7 +3,6 @@
 from numbers import Integral, Real
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.base import (
     BaseEstimator,
@@ -13,7 +12,7 @@ from sklearn.base import (
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._gibbs import Layer, Purpose, half_sweep, run_chains
+from .._gibbs import Layer, half_sweep
 from .._panels import Panels
 from .._rows import Rows
 from .._scores import score_rows
@@ -24,6 +23,7 @@ from .._validation import (
     Interval,
     StrOptions,
     check_count,
+    check_missing,
     check_parameters,
     check_rows,
     check_states,
@@ -33,6 +33,7 @@ from .._validation import (
     with_callbacks,
 )
 from ..layered import Layered
+from ..samplers import Chains, Gibbs, draw, fill_in, given
 
 # Rows of the fixed sample on which `verbose` reports the pseudo-likelihood.
 MONITOR_ROWS = 500
@@ -629,23 +630,36 @@ class BernoulliRBM(
         reproducible from the `random_state` of the fit.
         """
         check_is_fitted(self)
-        _, rows = check_rows(self, v)
-        return self._run_chains(rows, 1, *self._next_draws(1))
+        X, _ = check_rows(self, v)
+        sampler = Gibbs(self)
+        chains = Chains(given(X), None, *self._draws())
+        self._use_draws(1)
+        return sampler.step(chains).visible
 
-    def sample(self, n_samples=None, n_gibbs_steps=1000, init=None, random_state=None):
+    def sample(
+        self,
+        n_samples=None,
+        n_gibbs_steps=1000,
+        init=None,
+        random_state=None,
+        *,
+        n_chains=None,
+        thinning=10,
+        conditions=None,
+        method="gibbs",
+    ):
         """Draw samples from the model by Gibbs sampling.
 
         Parameters
         ----------
         n_samples : int, default=None
-            Number of samples, each from a chain of its own. None means the
-            number of rows of `init`, or 1.
+            Number of samples. None means one from each chain.
 
         n_gibbs_steps : int, default=1000
-            Gibbs steps of every chain. Few steps give samples that still
-            resemble `init`.
+            Gibbs steps of every chain before its first sample. Few steps give
+            samples that still resemble `init`.
 
-        init : array-like of shape (n_samples, n_features), default=None
+        init : array-like of shape (n_chains, n_features), default=None
             Values of the visible units to start from. None starts every chain
             at independent features with the means of the training data.
 
@@ -653,62 +667,95 @@ class BernoulliRBM(
             Seeds the draws. None goes on with the sequence of `gibbs`, which the
             `random_state` of the fit determines.
 
+        n_chains : int, default=None
+            Number of chains, which are sampled in turn. None means `n_samples`, each
+            from a chain of its own, or else the rows of `init` or `conditions`.
+
+        thinning : int, default=10
+            Gibbs steps from one sample of a chain to its next.
+
+        conditions : array-like of shape (n_features,) or (n_chains, n_features), \
+                default=None
+            0 or 1 for features that keep this value, NaN for those to be drawn.
+
+        method : {"gibbs", "tempering"}, default="gibbs"
+            "tempering" has every chain exchange temperatures with nine others,
+            which helps where the model has separate modes and takes ten times as
+            long (see `sklearn_ebm.samplers.ReplicaExchange`).
+
         Returns
         -------
         v : ndarray of shape (n_samples, n_features)
-            Binary values of the visible units.
+            Binary values of the visible units; row ``i * n_chains + j`` is the
+            i-th sample of chain j. `sklearn_ebm.samplers` has the chains
+            themselves, and diagnostics of how they mix.
         """
         check_is_fitted(self)
         n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=0)
+        thinning = check_count(thinning, "thinning", least=1)
+        most = 1
         if n_samples is not None:
-            n_samples = check_count(n_samples, "n_samples", least=1)
-        n_features = self.components_.shape[1]
-        if init is not None:
-            X, rows = check_states(self, init, n_features, "init")
-            if n_samples not in (None, rows.n_rows):
-                raise ValueError(
-                    f"init has {rows.n_rows} rows, but n_samples={n_samples}."
-                )
+            most = n_samples = check_count(n_samples, "n_samples", least=1)
+            n_chains = n_samples if n_chains is None else n_chains
+        draws = self._draws(random_state)
+        chains = Gibbs(self).begin(n_chains, init, conditions, *draws)
         if random_state is None:
-            key, step = self._next_draws(n_steps + 1)
-        else:
-            key, step = random_key(random_state), 0
-        if init is None:
-            rng = np.random.default_rng([key, step])
-            X = rng.random((n_samples or 1, n_features)) < self.visible_mean_
-            rows = Rows(X)
-        states = self._run_chains(rows, n_steps, key, step) if n_steps else X
-        if sp.issparse(states):
-            states = states.toarray()
-        return states.astype(self.components_.dtype)
+            self._use_draws(n_steps + most * thinning + 20)
+        n_draws = -(-most // chains.visible.shape[0])
+        v = draw(self, chains, n_draws, n_steps, thinning, method)
+        v = v.reshape(-1, v.shape[-1])[:n_samples]
+        return v.astype(self.components_.dtype)
 
-    def _run_chains(self, rows, n_steps, key, step):
-        """Visible states (bool) after n_steps sweeps that start from rows."""
-        # Bits have no dtype of their own: the model's is used.
-        dtype = self.components_.dtype if rows.binary else rows.dtype
-        up, down = self._up(dtype), self._down(dtype)
-        hidden = np.empty((rows.n_rows, up.n_units), dtype=bool)
-        states = np.empty((rows.n_rows, down.n_units), dtype=bool)
-        draw = {"key": key, "step": step}
-        half_sweep(rows, up, samples=hidden, purpose=Purpose.DRAW_HIDDEN, **draw)
-        half_sweep(
-            Rows(hidden), down, samples=states, purpose=Purpose.DRAW_VISIBLE, **draw
-        )
-        Pacer().run(
-            lambda start, stop, _: run_chains(
-                up, down, states, stop - start, key, step + 1 + start
-            ),
-            n_steps - 1,
-        )
-        return states
+    def impute(
+        self, X, *, mask=None, n_gibbs_steps=100, method="mean", random_state=None
+    ):
+        """Fill in missing values, given the others.
 
-    def _next_draws(self, n_steps):
-        """Random key and first step of n_steps sweeps nobody has drawn yet."""
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Values of the visible units; NaN where they are missing.
+
+        mask : array-like of bool of shape (n_samples, n_features) or \
+                (n_features,), default=None
+            Further values that are taken for missing.
+
+        n_gibbs_steps : int, default=100
+            Gibbs steps of a chain of every row, the first half of them a warm-up.
+
+        method : {"mean", "sample"}, default="mean"
+            "mean" fills in conditional means, "sample" a joint draw from the
+            conditional distribution.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the chains. None goes on with the sequence of `gibbs`.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            The data, missing values filled in.
+        """
+        check_is_fitted(self)
+        X, missing = check_missing(self, X, mask)
+        n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
+        if method not in ("mean", "sample"):
+            raise ValueError(f"method must be 'mean' or 'sample', got {method!r}.")
+        draws = self._draws(random_state)
+        if random_state is None:
+            self._use_draws(n_steps + 1)
+        return fill_in(self, X, missing, n_steps, method, *draws)
+
+    def _draws(self, random_state=None):
+        """Random key and step: of `random_state`, or the next of the model's own."""
+        if random_state is not None:
+            return random_key(random_state), 0
         if not hasattr(self, "_sampling_key"):
             self._sampling_key, self._sampling_step = random_key(self.random_state), 0
-        step = self._sampling_step
-        self._sampling_step = step + n_steps
-        return self._sampling_key, step
+        return self._sampling_key, self._sampling_step
+
+    def _use_draws(self, n_steps):
+        """Take the next random steps of the model's own sequence for used."""
+        self._sampling_step += n_steps
 
     def _layered(self):
         """Return the fitted model as a value."""
