@@ -63,6 +63,8 @@ cdef class Path:
     """
 
     cdef readonly Layer up, down
+    # Visible biases where the path begins.
+    cdef readonly object base
     cdef object memory
     cdef char *base_hidden
     cdef char *base_visible
@@ -71,6 +73,7 @@ cdef class Path:
     def __cinit__(self, components, biases, base):
         self.up = Layer(Panels.from_columns(components, True), biases[1])
         self.down = Layer(Panels.from_rows(components), biases[0])
+        self.base = base[0]
         # Padded as biases are.
         ends = Layer(self.up.weights, base[1]), Layer(self.down.weights, base[0])
         self.memory = ends
@@ -155,7 +158,8 @@ cdef class Team:
         while p < self.up.n_panels:
             q = min(p + GROUP, self.up.n_panels)
             self.up.fields(
-                &active, n, p, q, self.up.panels(p, q, NULL), fields + p * stride, stride
+                &active, n, p, q, self.up.panels(p, q, NULL), fields + p * stride,
+                stride,
             )
             p = q
         if not gain:

@@ -33,7 +33,7 @@ cdef class Scorer:
     cdef Rows rows
     cdef Layer up
     cdef RowBlock room
-    cdef bint pseudo, tabulated
+    cdef bint pseudo, ratio, tabulated
     cdef const double[::1] bias
     cdef double[:, ::1] logits
     cdef list memory
@@ -92,7 +92,12 @@ cdef class Scorer:
         if self.pseudo:
             self._logits(slot, n, fields)
         for r in range(n):
-            if self.pseudo:
+            if self.ratio:
+                scores[r] = _ratio_matching(
+                    self.room, slot + r, self.rows.n_columns, &self.bias[0],
+                    &self.logits[slot + r, 0],
+                )
+            elif self.pseudo:
                 scores[r] = _cross_entropy(
                     self.room, slot + r, self.rows.n_columns, &self.bias[0],
                     &self.logits[slot + r, 0],
@@ -133,11 +138,14 @@ cdef class Scorer:
             )
 
 
-def score_rows(Rows rows, Layer up, intercept_visible, components=None):
+def score_rows(
+    Rows rows, Layer up, intercept_visible, components=None, bint ratio=False
+):
     """Free energy of each row or, given `components`, its pseudo-likelihood.
 
     Returns float64 (n_rows,): F(v) = -b.v - sum_j softplus(c_j + (v W)_j), or
-    sum_i v_i log p_i + (1 - v_i) log(1 - p_i) with p_i = p(v_i = 1 | others).
+    sum_i v_i log p_i + (1 - v_i) log(1 - p_i) with p_i = p(v_i = 1 | others); with
+    `ratio` its ratio matching objective, sum_i v_i (1 - p_i)^2 + (1 - v_i) p_i^2.
     """
     cdef Py_ssize_t n_rows = rows.n_rows
     cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
@@ -146,6 +154,7 @@ def score_rows(Rows rows, Layer up, intercept_visible, components=None):
     )
     cdef int n_threads = min(n_blocks, effective_n_threads(work, LEAST_WORK))
     cdef Scorer scorer = Scorer(rows, up, intercept_visible, components, n_threads)
+    scorer.ratio = ratio
     scores = np.empty(n_rows)
     cdef double[::1] scores_ = scores
     cdef Py_ssize_t block
@@ -210,4 +219,23 @@ cdef double _cross_entropy(
     for k in range(row.length[0]):
         i = row.index[k]
         total += _value(room, slot, k) * (bias[i] + logits[i])
+    return total
+
+
+cdef double _ratio_matching(
+    RowBlock room, Py_ssize_t slot, Py_ssize_t n_features, const double *bias,
+    const double *logits,
+) noexcept nogil:
+    """sum of v_i (1 - p_i)^2 + (1 - v_i) p_i^2, p_i = logistic(bias_i + logits_i)"""
+    cdef ActiveRows row = room.at(slot)
+    cdef double total = 0, v, on, off
+    cdef Py_ssize_t k, i
+    for i in range(n_features):
+        on = exp(-softplus(-bias[i] - logits[i]))
+        total += on * on
+    for k in range(row.length[0]):
+        i, v = row.index[k], _value(room, slot, k)
+        on = exp(-softplus(-bias[i] - logits[i]))
+        off = exp(-softplus(bias[i] + logits[i]))
+        total += v * (off * off - on * on)
     return total

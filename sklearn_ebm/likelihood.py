@@ -1,20 +1,38 @@
-"""Likelihood of layered models: the partition function, exactly."""
+"""Likelihood of layered models: partition functions and what does without them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.optimize import brentq
+from scipy.special import expit, logsumexp
+from sklearn.utils import check_random_state
 
+from ._ais import anneal
 from ._gibbs import Layer
 from ._panels import Panels
 from ._rows import Rows
 from ._scores import score_rows
+from ._training import Pacer
+from ._validation import check_count, check_states, random_key
 from .layered import Layered
+from .samplers import (
+    ReplicaExchange,
+    annealing_path,
+    base_rates,
+    check_betas,
+    two_layers,
+)
 
 # 2 ** 26 states of 1000 units take about a minute a core.
 MOST_ENUMERATED = 26
 # States (as a power of two) that are scored at a time.
 BLOCK_BITS = 16
+# Temperatures of an ensemble that exchanges them: enough for 500 hidden units.
+N_TEMPERATURES = 20
+# Tempered sweeps before a reverse run, as a share of its length and at least.
+TEMPERED_SHARE, LEAST_TEMPERED = 0.1, 100
+# Stretches of a tempered run that its standard error is found from.
+N_STRETCHES = 10
 
 
 @dataclass(frozen=True)
@@ -31,37 +49,106 @@ class LogPartition:
 
     method : str
         How it was found.
+
+    forward : float or None
+        Estimate by forward annealing, which is low in expectation.
+
+    reverse : float or None
+        Estimate by reverse annealing, which is high in expectation if its starts
+        are exact samples of the model. None if it was not run.
+
+    reverse_standard_error : float or None
+        Standard error of `reverse`.
+
+    effective_sample_size : float or None
+        How many equally weighted runs the forward runs are worth.
+
+    settings : dict
+        Temperatures, runs and what else the estimate depends on.
     """
 
     value: float
     standard_error: float
     method: str
+    forward: float | None = None
+    reverse: float | None = None
+    reverse_standard_error: float | None = None
+    effective_sample_size: float | None = None
+    settings: dict = field(default_factory=dict)
 
     def __float__(self):
         """Return `value`."""
         return self.value
 
 
-def log_partition(model, method="exact"):
-    """Compute the logarithm of the partition function, log Z.
+def log_partition(
+    model, method="exact", *, betas=1000, n_runs=100, reverse=True, random_state=None
+):
+    """Compute or estimate the logarithm of the partition function, log Z.
 
     Parameters
     ----------
     model : estimator or Layered
         A fitted restricted Boltzmann machine.
 
-    method : {"exact"}, default="exact"
+    method : {"exact", "ais", "tempering"}, default="exact"
         "exact" sums over all states of the smaller layer, at most 26 units.
+
+        "ais" is annealed importance sampling [1]_ from independent units with the
+        means of the training data.
+
+        "tempering" adds up Bennett's acceptance ratio estimates [2]_ between
+        neighbouring temperatures of `sklearn_ebm.samplers.ReplicaExchange`.
+
+    betas : int, "classic" or array-like of shape (n_temperatures,), default=1000
+        For "ais", the inverse temperatures: how many, evenly spaced, or numbers
+        ascending from 0 to 1, or "classic" for the 14 500 of [3]_. For
+        "tempering", an int: the number of sweeps of every chain.
+
+    n_runs : int, default=100
+        For "ais", the number of runs. For "tempering", the number of chains, in
+        ensembles of 20 temperatures (at least one). With the same numbers both
+        take about as long.
+
+    reverse : bool, default=True
+        Whether "ais" also runs backwards, from samples that tempered chains have
+        drawn from the model, which about doubles its time.
+
+    random_state : int, RandomState instance or None, default=None
+        Seeds the runs. An int gives the same result bit for bit on any number of
+        threads.
 
     Returns
     -------
     result : LogPartition
-        Logarithm of Z, in nats.
+        Logarithm of Z in nats, with its standard error. Of "ais", `value` is the
+        forward estimate.
 
     Raises
     ------
     ValueError
         If both layers are too large to enumerate.
+
+    Notes
+    -----
+    The forward estimate of Z is unbiased; so that of log Z is low in expectation,
+    and low with near certainty when every run has missed a mode that holds most of
+    the probability: then log-likelihoods come out too high, and neither the
+    standard error nor the effective sample size shows it. The reverse estimate of
+    1/Z is unbiased if its starts are exact samples, which they are only as far as
+    the tempered chains have mixed. Agreement of the two means that annealing goes
+    smoothly between independent units and *the modes that the starts are in*; a
+    difference of nats means that at least one of them is wrong. A single pair of
+    runs need not bracket log Z.
+
+    References
+    ----------
+    .. [1] R. M. Neal, "Annealed importance sampling", Statistics and Computing 11,
+       2001.
+    .. [2] C. H. Bennett, "Efficient estimation of free energy differences from
+       Monte Carlo data", Journal of Computational Physics 22, 1976.
+    .. [3] R. Salakhutdinov, I. Murray, "On the quantitative analysis of deep belief
+       networks", ICML 2008.
 
     Examples
     --------
@@ -72,27 +159,35 @@ def log_partition(model, method="exact"):
     >>> rbm = BernoulliRBM(n_components=3, n_iter=0, random_state=0).fit(X)
     >>> round(float(log_partition(rbm)), 1)  # close to log 2 ** 5
     3.5
+    >>> estimate = log_partition(rbm, "ais", random_state=0)
+    >>> round(estimate.forward, 1), round(estimate.reverse, 1)
+    (3.5, 3.5)
     """
-    if method != "exact":
-        raise ValueError(f"method must be 'exact', got {method!r}.")
-    layers = model if isinstance(model, Layered) else model._layered()
-    if len(layers.weights) != 1 or set(layers.units) != {"bernoulli"}:
-        raise ValueError(
-            "The exact method takes two layers of Bernoulli units, got "
-            f"{layers.units!r}."
-        )
+    if method == "exact":
+        return LogPartition(_enumerate(two_layers(model)), 0.0, "exact")
+    n_runs = check_count(n_runs, "n_runs", least=1)
+    rng = check_random_state(random_state)
+    if method == "ais":
+        return _ais(model, check_betas(betas), n_runs, reverse, rng)
+    if method == "tempering":
+        n_sweeps = check_count(betas, "betas", least=2 * N_STRETCHES)
+        return _tempering(model, n_sweeps, n_runs, rng)
+    raise ValueError(f"method must be 'exact', 'ais' or 'tempering', got {method!r}.")
+
+
+# ---- Exactly ----
+
+
+def _enumerate(layers):
+    """Logarithm of the sum over both layers, the smaller one by enumeration."""
     if len(layers.biases[0]) < len(layers.biases[1]):
         layers = layers.reversed()
-    return LogPartition(_sum_over_top(layers), 0.0, "exact")
-
-
-def _sum_over_top(layers):
-    """Logarithm of the sum over both layers, the upper one by enumeration."""
     n_units = len(layers.biases[1])
     if n_units > MOST_ENUMERATED:
         raise ValueError(
             f"The smaller layer has {n_units} units: more than the "
-            f"{MOST_ENUMERATED} whose states can be enumerated."
+            f"{MOST_ENUMERATED} whose states can be enumerated. "
+            "log_partition(model, 'ais') estimates log Z instead."
         )
     weights = np.asarray(layers.weights[0], dtype=np.float64)
     # Seen from above, the lower layer is the hidden one.
@@ -113,24 +208,231 @@ def _states(codes, n_units):
     return (codes[:, None] >> np.arange(n_units)) & 1 == 1
 
 
-def log_likelihood(model, X, log_z=None):
+# ---- Annealed importance sampling ----
+
+
+def _ais(model, betas, n_runs, reverse, rng):
+    path, log_z = annealing_path(model)
+    means = base_rates(model)
+    shape = (n_runs, len(means))
+    start_key, key, back_key = (random_key(rng) for _ in range(3))
+    # Where the path begins, its units are independent.
+    states = np.random.default_rng(start_key).random(shape) < expit(path.base)
+    log_weights = _anneal(path, states, betas, key)
+    forward, error, size = _mean_weight(log_weights)
+    result = {"reverse": None, "reverse_standard_error": None}
+    settings = {"n_betas": len(betas), "n_runs": n_runs}
+    if reverse:
+        n_sweeps = max(LEAST_TEMPERED, round(TEMPERED_SHARE * len(betas)))
+        weights = np.exp(log_weights - log_weights.max())
+        starts = _tempered(model, states, weights, n_sweeps, rng)
+        back, back_error, _ = _mean_weight(
+            _anneal(path, starts, np.ascontiguousarray(betas[::-1]), back_key)
+        )
+        result = {"reverse": log_z - back, "reverse_standard_error": back_error}
+        settings["n_tempered_sweeps"] = n_sweeps
+    return LogPartition(
+        log_z + forward,
+        error,
+        "ais",
+        forward=log_z + forward,
+        effective_sample_size=size,
+        settings=settings,
+        **result,
+    )
+
+
+def _anneal(path, states, betas, key):
+    """Take states along a path, in place; the logarithms of their weights."""
+    log_weights = np.zeros(len(states))
+    Pacer().run(
+        lambda start, stop, _: anneal(
+            path, states, betas, log_weights, start, stop, key
+        ),
+        len(betas) - 1,
+    )
+    return log_weights
+
+
+def _mean_weight(log_weights):
+    """Logarithm of the mean weight, its standard error, effective sample size."""
+    n = len(log_weights)
+    log_mean = logsumexp(log_weights) - np.log(n)
+    weights = np.exp(log_weights - log_mean)
+    error = weights.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
+    return float(log_mean), float(error), float(n**2 / (weights**2).sum())
+
+
+def _tempered(model, states, weights, n_sweeps, rng):
+    """Samples of a model: weighted states, drawn again and tempered."""
+    chosen = rng.choice(len(states), len(states), p=weights / weights.sum())
+    sampler = ReplicaExchange(model)
+    replicas = sampler.init(len(states), init=states[chosen], random_state=rng)
+    replicas = sampler.adapt(replicas, n_sweeps // 2)
+    return sampler.samples(sampler.step(replicas, n_sweeps - n_sweeps // 2))
+
+
+# ---- Tempering ----
+
+
+def _tempering(model, n_sweeps, n_runs, rng):
+    sampler = ReplicaExchange(model)
+    n_ensembles = max(1, n_runs // N_TEMPERATURES)
+    replicas = sampler.init(n_ensembles, betas=N_TEMPERATURES, random_state=rng)
+    replicas = sampler.adapt(replicas, n_sweeps // 4)
+    replicas = sampler.step(replicas, n_sweeps - n_sweeps // 4)
+    n_kept = len(replicas.gains)
+    stretches = np.array_split(np.arange(n_kept), N_STRETCHES)
+    values = [_bennett(replicas, steps) for steps in stretches]
+    return LogPartition(
+        sampler.log_z_base + _bennett(replicas, np.arange(n_kept)),
+        float(np.std(values, ddof=1) / np.sqrt(N_STRETCHES)),
+        "tempering",
+        settings={
+            "betas": replicas.betas,
+            "n_ensembles": n_ensembles,
+            "n_sweeps": n_kept,
+            "swap_rates": replicas.swap_rates,
+        },
+    )
+
+
+def _bennett(replicas, steps):
+    """Logarithm of the ratio of both ends' partition functions, from some steps.
+
+    Between neighbours it is the x for which the mean of ``expit(gain - x)`` below
+    equals that of ``expit(gain + x)`` above.
+    """
+    parity = (replicas.n_steps - len(replicas.gains) + steps) % 2
+    total = 0.0
+    for level in range(len(replicas.betas) - 1):
+        tried = steps[parity == level % 2]
+        gains, visits = replicas.gains[tried], replicas.visits[tried]
+        up, down = gains[visits == level], gains[visits == level + 1]
+        total += brentq(
+            lambda x, up=up, down=down: expit(up - x).mean() - expit(down + x).mean(),
+            min(up.min(), -down.max()) - 1,
+            max(up.max(), -down.min()) + 1,
+        )
+    return total
+
+
+# ---- Rows under a model ----
+
+
+def free_energy(model, X):
+    """Compute the free energy of rows.
+
+    Parameters
+    ----------
+    model : estimator or Layered
+        A fitted restricted Boltzmann machine.
+
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Values of the visible units.
+
+    Returns
+    -------
+    free_energy : ndarray of shape (n_samples,)
+        ``F(v) = -log sum_h exp(-E(v, h))`` in nats.
+    """
+    if not isinstance(model, Layered):
+        return model.free_energy(X)
+    rows, layer = _rows_and_layer(model, X)
+    return score_rows(rows, layer, model.biases[0])
+
+
+def _rows_and_layer(model, X):
+    """Rows for the kernels, and the way from visible to hidden units."""
+    layers = two_layers(model)
+    X, rows = check_states(model, X, len(layers.biases[0]), "X")
+    components = layers.weights[0].T.astype(rows.dtype)
+    return rows, Layer(Panels.from_columns(components), layers.biases[1])
+
+
+def log_likelihood(model, X, log_z=None, **settings):
     """Compute the log-likelihood of rows under a model.
 
     Parameters
     ----------
-    model : estimator
+    model : estimator or Layered
         A fitted restricted Boltzmann machine.
 
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Values of the visible units.
 
     log_z : float or LogPartition, default=None
-        Logarithm of the partition function; None computes it exactly.
+        Logarithm of the partition function; None calls `log_partition`.
+
+    **settings : dict
+        Further arguments of `log_partition`, such as ``method="ais"``.
 
     Returns
     -------
     log_likelihood : ndarray of shape (n_samples,)
         ``-free_energy(X) - log Z`` in nats.
     """
-    log_z = float(log_partition(model) if log_z is None else log_z)
-    return -model.free_energy(X) - log_z
+    if log_z is None:
+        log_z = log_partition(model, **settings)
+    elif settings:
+        raise ValueError(f"log_z is given; {list(settings)} would change nothing.")
+    return -free_energy(model, X) - float(log_z)
+
+
+def ratio_matching(model, X):
+    """Compute the ratio matching objective of rows.
+
+    It compares a row with its neighbours, which differ from it in one feature, and
+    needs no partition function [1]_; smaller is better.
+
+    Parameters
+    ----------
+    model : estimator or Layered
+        A fitted restricted Boltzmann machine.
+
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Values of the visible units. A value between 0 and 1 counts as the mean
+        over binary values with that probability.
+
+    Returns
+    -------
+    objective : ndarray of shape (n_samples,)
+        ``sum_i (1 + p(v) / p(v with feature i flipped)) ** -2``.
+
+    References
+    ----------
+    .. [1] A. Hyvarinen, "Some extensions of score matching", Computational
+       Statistics & Data Analysis 51, 2007.
+    """
+    layers = two_layers(model)
+    rows, layer = _rows_and_layer(model, X)
+    components = layers.weights[0].T.astype(rows.dtype)
+    return score_rows(rows, layer, layers.biases[0], components, ratio=True)
+
+
+def free_energy_gap(model, X_train, X_test):
+    """Compute by how much held-out rows lie above training rows in free energy.
+
+    The partition function cancels. A gap that grows during training is a sign of
+    overfitting [1]_; it says nothing of underfitting.
+
+    Parameters
+    ----------
+    model : estimator or Layered
+        A fitted restricted Boltzmann machine.
+
+    X_train, X_test : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows the model was trained on, and others.
+
+    Returns
+    -------
+    gap : float
+        Mean free energy of `X_test` less that of `X_train`, in nats.
+
+    References
+    ----------
+    .. [1] G. E. Hinton, "A practical guide to training restricted Boltzmann
+       machines", in Neural Networks: Tricks of the Trade, 2012.
+    """
+    test, train = free_energy(model, X_test), free_energy(model, X_train)
+    return float(test.mean() - train.mean())
