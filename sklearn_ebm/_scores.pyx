@@ -5,6 +5,7 @@ import numpy as np
 
 from cython.parallel cimport parallel
 from libc.math cimport exp, fabs, log1p
+from libc.stdint cimport uint8_t
 from libc.string cimport memset
 
 from ._gibbs cimport Layer
@@ -35,6 +36,8 @@ cdef class Scorer:
     cdef RowBlock room
     cdef bint pseudo, ratio, tabulated
     cdef const double[::1] bias
+    # Sites that do not count, or an empty array.
+    cdef const uint8_t[:, ::1] skipped
     cdef double[:, ::1] logits
     cdef list memory
     cdef const char *weights
@@ -101,6 +104,7 @@ cdef class Scorer:
                 scores[r] = _cross_entropy(
                     self.room, slot + r, self.rows.n_columns, &self.bias[0],
                     &self.logits[slot + r, 0],
+                    &self.skipped[first + r, 0] if self.skipped.shape[0] else NULL,
                 )
             else:
                 scores[r] = -_linear(
@@ -139,13 +143,16 @@ cdef class Scorer:
 
 
 def score_rows(
-    Rows rows, Layer up, intercept_visible, components=None, bint ratio=False
+    Rows rows, Layer up, intercept_visible, components=None, bint ratio=False,
+    skipped=None,
 ):
     """Free energy of each row or, given `components`, its pseudo-likelihood.
 
     Returns float64 (n_rows,): F(v) = -b.v - sum_j softplus(c_j + (v W)_j), or
     sum_i v_i log p_i + (1 - v_i) log(1 - p_i) with p_i = p(v_i = 1 | others); with
     `ratio` its ratio matching objective, sum_i v_i (1 - p_i)^2 + (1 - v_i) p_i^2.
+    Sites where `skipped` (uint8, like the rows) is not 0 are left out of a
+    pseudo-likelihood.
     """
     cdef Py_ssize_t n_rows = rows.n_rows
     cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
@@ -155,6 +162,7 @@ def score_rows(
     cdef int n_threads = min(n_blocks, effective_n_threads(work, LEAST_WORK))
     cdef Scorer scorer = Scorer(rows, up, intercept_visible, components, n_threads)
     scorer.ratio = ratio
+    scorer.skipped = np.empty((0, 1), np.uint8) if skipped is None else skipped
     scores = np.empty(n_rows)
     cdef double[::1] scores_ = scores
     cdef Py_ssize_t block
@@ -208,16 +216,19 @@ cdef void _scatter(
 
 cdef double _cross_entropy(
     RowBlock room, Py_ssize_t slot, Py_ssize_t n_features, const double *bias,
-    const double *logits,
+    const double *logits, const uint8_t *skipped,
 ) noexcept nogil:
-    """sum of v_i x_i - softplus(x_i), x_i = bias_i + logits_i"""
+    """sum of v_i x_i - softplus(x_i), x_i = bias_i + logits_i; not over skipped i"""
     cdef ActiveRows row = room.at(slot)
     cdef double total = 0
     cdef Py_ssize_t k, i
     for i in range(n_features):
-        total -= softplus(bias[i] + logits[i])
+        if skipped == NULL or not skipped[i]:
+            total -= softplus(bias[i] + logits[i])
     for k in range(row.length[0]):
         i = row.index[k]
+        if skipped != NULL and skipped[i]:
+            continue
         total += _value(room, slot, k) * (bias[i] + logits[i])
     return total
 

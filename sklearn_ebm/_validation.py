@@ -67,12 +67,15 @@ def has_callbacks(estimator):
     return bool(getattr(estimator, "_skl_callbacks", ()))
 
 
-def check_rows(estimator, X, *, reset=False, dtype=None, quiet=False, scan=True):
+def check_rows(
+    estimator, X, *, reset=False, dtype=None, quiet=False, scan=True, fill=None
+):
     """Validate data of the estimator's features and wrap it for the kernels.
 
     Returns the validated X and its `Rows`, to be computed in `dtype` (by default
     that of X). Values are checked by `check_values`, unless a kernel is to look at
-    them first (not `scan`).
+    them first (not `scan`). `fill` is called with the validated X and returns what
+    takes its place, without missing values.
     """
     _refuse_times(X, "X")
     # The kernels' own scan of the data notices what is not finite.
@@ -84,6 +87,8 @@ def check_rows(estimator, X, *, reset=False, dtype=None, quiet=False, scan=True)
         dtype=DTYPES,
         ensure_all_finite=False,
     )
+    if fill is not None:
+        X = fill(X)
     rows = Rows(X, dtype, scan)
     if scan:
         check_values(estimator, X, rows, quiet=quiet)

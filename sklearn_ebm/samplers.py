@@ -147,8 +147,8 @@ class Gibbs:
         layers = two_layers(model)
         components = np.ascontiguousarray(layers.weights[0].T)
         self.dtype = components.dtype
-        self._up = Layer(Panels.from_columns(components, True), layers.biases[1])
-        self._down = Layer(Panels.from_rows(components), layers.biases[0])
+        self.up = Layer(Panels.from_columns(components, True), layers.biases[1])
+        self.down = Layer(Panels.from_rows(components), layers.biases[0])
 
     def init(self, n_chains=None, *, init=None, conditions=None, random_state=None):
         """Begin chains.
@@ -192,7 +192,7 @@ class Gibbs:
         chains : Chains
             The state before the first step.
         """
-        n_features = self._down.n_units
+        n_features = self.down.n_units
         values = None
         if n_chains is not None:
             n_chains = check_count(n_chains, "n_chains", least=1)
@@ -243,8 +243,8 @@ class Gibbs:
             first += 1
         Pacer().run(
             lambda start, end, _: run_chains(
-                self._up,
-                self._down,
+                self.up,
+                self.down,
                 states,
                 end - start,
                 chains.key,
@@ -276,14 +276,14 @@ class Gibbs:
             Bits drawn with these probabilities.
         """
         rows = Rows(chains.visible, self.dtype)
-        hidden = np.empty((rows.n_rows, self._up.n_units), dtype=bool)
-        visible = np.empty((rows.n_rows, self._down.n_units), dtype=bool)
+        hidden = np.empty((rows.n_rows, self.up.n_units), dtype=bool)
+        visible = np.empty((rows.n_rows, self.down.n_units), dtype=bool)
         means = np.empty(visible.shape, self.dtype)
         draw = {"key": chains.key, "step": step}
-        half_sweep(rows, self._up, samples=hidden, purpose=Purpose.DRAW_HIDDEN, **draw)
+        half_sweep(rows, self.up, samples=hidden, purpose=Purpose.DRAW_HIDDEN, **draw)
         half_sweep(
             Rows(hidden, self.dtype),
-            self._down,
+            self.down,
             means=means,
             samples=visible,
             purpose=Purpose.DRAW_VISIBLE,

@@ -31,6 +31,7 @@ PUBLIC_ESTIMATORS = [
         average=False,
         random_state=0,
     ),
+    BernoulliRBM(n_components=4, n_iter=3, missing="latent", random_state=0),
 ]
 # Large enough for several threads; batches below and above 128 rows.
 LARGE_ESTIMATORS = [
@@ -52,6 +53,7 @@ READ_ONLY = ["transform", "score_samples", "free_energy", "reconstruct"]
 def name_of(estimator):
     """Class and first unusual choice, to tell parametrised tests apart."""
     kind = "" if getattr(estimator, "persistent", True) else "-CD"
+    kind += "-latent" if getattr(estimator, "missing", "raise") == "latent" else ""
     return f"{type(estimator).__name__}{kind}"
 
 

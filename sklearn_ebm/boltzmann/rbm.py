@@ -13,6 +13,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._gibbs import Layer, half_sweep
+from .._missing import (
+    N_FIRST_SWEEPS,
+    DrawnValues,
+    fill_mean_field,
+    missing_values,
+)
 from .._panels import Panels
 from .._rows import Rows
 from .._scores import score_rows
@@ -40,6 +46,8 @@ MONITOR_ROWS = 500
 # Share of a minibatch's mean in the running mean of the hidden units, which
 # `centering` subtracts from them.
 OFFSET_RATE = 0.01
+# Makes the random key of missing values another than that of the training.
+MISSING_KEY = 0x9E3779B97F4A7C15
 
 
 class BernoulliRBM(
@@ -121,6 +129,13 @@ class BernoulliRBM(
     warm_start : bool, default=False
         Whether `fit` goes on from the current parameters and chains.
 
+    missing : {"raise", "latent"}, default="raise"
+        What NaN in dense data means: an error, or a value that is not known. While
+        training, unknown values are drawn from their distribution given the known
+        ones, by Gibbs chains that take a step before every epoch. `transform` and
+        `reconstruct` put mean-field values in their place, and so does
+        `score_samples`, which leaves them out of its sum.
+
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
@@ -201,6 +216,7 @@ class BernoulliRBM(
         "learning_rate_schedule": [StrOptions({"constant", "linear"})],
         "average": ["boolean"],
         "warm_start": ["boolean"],
+        "missing": [StrOptions({"raise", "latent"})],
     }
 
     def __init__(
@@ -221,6 +237,7 @@ class BernoulliRBM(
         learning_rate_schedule="constant",
         average=True,
         warm_start=False,
+        missing="raise",
     ):
         self.n_components = n_components
         self.learning_rate = learning_rate
@@ -237,6 +254,7 @@ class BernoulliRBM(
         self.learning_rate_schedule = learning_rate_schedule
         self.average = average
         self.warm_start = warm_start
+        self.missing = missing
 
     # ---- Training ----
 
@@ -259,8 +277,13 @@ class BernoulliRBM(
         """
         check_parameters(self)
         goes_on = self.warm_start and hasattr(self, "_state")
+        drawn = self._drawn_values(goes_on)
         X, rows = check_rows(
-            self, X, reset=not goes_on, dtype=self._dtype() if goes_on else None
+            self,
+            X,
+            reset=not goes_on,
+            dtype=self._dtype() if goes_on else None,
+            fill=drawn and drawn.fill,
         )
         if goes_on:
             self._go_on(rows, n_seen=0)
@@ -286,6 +309,8 @@ class BernoulliRBM(
                 # Only the last epoch's average is kept, but a watcher may want
                 # to see, or to stop at, any epoch.
                 averaging = self.average and (watched or epoch == self.n_iter - 1)
+                if drawn:
+                    drawn.sweep(_layered(*trainer.parameters()))
                 self._train_epoch(trainer, pacer, rates, averaging, monitor)
                 if task.call_on_fit_task_end(
                     estimator=self,
@@ -320,14 +345,21 @@ class BernoulliRBM(
         """
         check_parameters(self)
         first = not hasattr(self, "_state")
+        drawn = self._drawn_values(not first)
         _, rows = check_rows(
-            self, X, reset=first, dtype=None if first else self._dtype()
+            self,
+            X,
+            reset=first,
+            dtype=None if first else self._dtype(),
+            fill=drawn and drawn.fill,
         )
         if first:
             self._initialise(rows)
         else:
             self._go_on(rows, n_seen=self._state["n_seen"])
         trainer = self._trainer(rows)
+        if drawn:
+            drawn.sweep(_layered(*trainer.parameters()), N_FIRST_SWEEPS)
         pacer = Pacer(trainer.n_threads)
         rates = np.full(trainer.n_batches, float(self.learning_rate))
         try:
@@ -357,10 +389,24 @@ class BernoulliRBM(
         """
         self.fit(X, y, **fit_params)
         # Values out of range have had their warning.
-        X, rows = check_rows(self, X, scan=False)
+        X, rows = check_rows(self, X, scan=False, fill=self._mean_field())
         means = _means(rows, self._up(rows.dtype))
         check_values(self, X, rows, quiet=True)
         return means
+
+    def _drawn_values(self, goes_on):
+        """What draws missing values in training, if there may be any."""
+        if self.missing == "raise":
+            return None
+        if goes_on:
+            return DrawnValues(self._state["key"] ^ MISSING_KEY, self._state["step"])
+        return DrawnValues(random_key(self.random_state))
+
+    def _mean_field(self):
+        """What fills in missing values otherwise, if there may be any."""
+        if self.missing == "raise":
+            return None
+        return lambda X: fill_mean_field(self._layered(), X, self.visible_mean_)
 
     def _dtype(self):
         """Dtype of the model that training goes on from."""
@@ -515,7 +561,7 @@ class BernoulliRBM(
             Means of the hidden units.
         """
         check_is_fitted(self)
-        X, rows = check_rows(self, X, scan=False)
+        X, rows = check_rows(self, X, scan=False, fill=self._mean_field())
         means = _means(rows, self._up(rows.dtype))
         check_values(self, X, rows)
         return means
@@ -588,9 +634,21 @@ class BernoulliRBM(
             Pseudo-log-likelihoods in nats.
         """
         check_is_fitted(self)
-        _, rows = check_rows(self, X)
+        skipped = []
+
+        def fill(X):
+            missing = missing_values(X)
+            if missing is not None:
+                skipped.append(missing.view(np.uint8))
+            return fill_mean_field(self._layered(), X, self.visible_mean_)
+
+        _, rows = check_rows(self, X, fill=fill if self.missing == "latent" else None)
         return _pseudo_likelihood(
-            rows, self.components_, self.intercept_hidden_, self.intercept_visible_
+            rows,
+            self.components_,
+            self.intercept_hidden_,
+            self.intercept_visible_,
+            *skipped,
         )
 
     def score(self, X, y=None):
@@ -760,10 +818,8 @@ class BernoulliRBM(
     def _layered(self):
         """Return the fitted model as a value."""
         check_is_fitted(self)
-        return Layered(
-            ("bernoulli", "bernoulli"),
-            (self.components_.T,),
-            (self.intercept_visible_, self.intercept_hidden_),
+        return _layered(
+            self.components_, self.intercept_hidden_, self.intercept_visible_
         )
 
     def _up(self, dtype):
@@ -786,6 +842,7 @@ class BernoulliRBM(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing == "latent"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -806,13 +863,19 @@ class BernoulliRBM(
                 )
 
 
+def _layered(components, hidden, visible):
+    return Layered(("bernoulli", "bernoulli"), (components.T,), (visible, hidden))
+
+
 def _means(rows, layer):
     means = np.empty((rows.n_rows, layer.n_units), dtype=rows.dtype)
     half_sweep(rows, layer, means=means)
     return means
 
 
-def _pseudo_likelihood(rows, components, intercept_hidden, intercept_visible):
+def _pseudo_likelihood(
+    rows, components, intercept_hidden, intercept_visible, skipped=None
+):
     components = components.astype(rows.dtype, copy=False)
     layer = Layer(Panels.from_columns(components), intercept_hidden)
-    return score_rows(rows, layer, intercept_visible, components)
+    return score_rows(rows, layer, intercept_visible, components, skipped=skipped)

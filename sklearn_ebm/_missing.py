@@ -1,0 +1,152 @@
+"""Missing values of visible units as latent variables of the model.
+
+Training draws them: they are part of what the positive phase takes an expectation
+over, and a draw from p(missing | observed) in place of every missing value makes the
+gradient of a row an unbiased estimate of the gradient of log p(observed). The draws
+come from a Gibbs chain a row, observed values clamped, that goes on from epoch to
+epoch while the model changes slowly. (Mean-field values would make the model too
+sure of them: units that are unknown would look as if they were always half on.)
+
+Methods that must be deterministic put mean-field values in place instead.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+
+from ._gibbs import half_sweep
+from ._rows import Rows
+from .samplers import Chains, Gibbs
+
+# Mean-field steps; a fixed number, so that rows do not depend on each other.
+N_MEAN_FIELD = 30
+# Sweeps of new chains before a model that is not new is trained on their values.
+N_FIRST_SWEEPS = 20
+
+
+class DrawnValues:
+    """Values drawn in place of missing ones, and drawn again.
+
+    Parameters
+    ----------
+    key : int
+        Random key, used for nothing else.
+
+    step : int
+        First step of the random counter.
+    """
+
+    def __init__(self, key, step=0):
+        self.key, self.n_steps = key, step + 1
+        self.rows = ()
+
+    def fill(self, X):
+        """Return a copy of X with values drawn from the columns' means.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Data, NaN where a value is missing.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            X itself if nothing is missing.
+        """
+        missing = missing_values(X)
+        if missing is None:
+            return X
+        self.rows = np.flatnonzero(missing.any(axis=1))
+        n_observed = np.maximum(1, (~missing).sum(axis=0))
+        mean = np.where(missing, 0, X).sum(axis=0) / n_observed
+        self.X, self.missing = np.array(X), missing[self.rows]
+        rng = np.random.default_rng([self.key, self.n_steps])
+        self._put(rng.random(self.missing.shape) < mean)
+        return self.X
+
+    def sweep(self, layers, n_sweeps=1):
+        """Draw the values again, in place, from chains of a layered model.
+
+        Parameters
+        ----------
+        layers : Layered
+            The model as it is now.
+
+        n_sweeps : int, default=1
+            Sweeps of every chain.
+        """
+        if not len(self.rows):
+            return
+        sampler = Gibbs(layers)
+        for _ in range(n_sweeps):
+            # Observed values may lie between 0 and 1: one sweep at a time.
+            chains = Chains(self.X[self.rows], None, self.key, self.n_steps)
+            self._put(sampler.means(chains, self.n_steps)[1])
+            self.n_steps += 1
+
+    def _put(self, values):
+        part = self.X[self.rows]
+        part[self.missing] = values[self.missing]
+        self.X[self.rows] = part
+
+
+def missing_values(X):
+    """Return which values are NaN, or None if none is.
+
+    Parameters
+    ----------
+    X : {ndarray, sparse matrix} of shape (n_samples, n_features)
+        Data; zeros that a sparse matrix does not store are not missing.
+
+    Returns
+    -------
+    missing : ndarray of bool of shape (n_samples, n_features) or None
+        Which values are NaN.
+    """
+    values = X.data if sp.issparse(X) else X
+    if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=float)):
+        return None
+    missing = np.isnan(values)
+    if not missing.any():
+        return None
+    if sp.issparse(X):
+        raise ValueError(
+            "Missing values in a sparse matrix are not supported; use a dense array."
+        )
+    return missing
+
+
+def fill_mean_field(layers, X, mean):
+    """Put mean-field values in place of missing ones.
+
+    Parameters
+    ----------
+    layers : Layered
+        A model of two layers of Bernoulli units.
+
+    X : {ndarray, sparse matrix} of shape (n_samples, n_features)
+        Data, NaN where a value is missing.
+
+    mean : ndarray of shape (n_features,)
+        Values to start from.
+
+    Returns
+    -------
+    X : {ndarray, sparse matrix} of shape (n_samples, n_features)
+        X itself if nothing is missing.
+    """
+    missing = missing_values(X)
+    if missing is None:
+        return X
+    rows = np.flatnonzero(missing.any(axis=1))
+    part, missing = X[rows], missing[rows]
+    part[missing] = np.broadcast_to(mean, part.shape)[missing]
+    sampler = Gibbs(layers)
+    hidden = np.empty((len(rows), len(layers.biases[1])), sampler.dtype)
+    visible = np.empty(part.shape, sampler.dtype)
+    for _ in range(N_MEAN_FIELD):
+        half_sweep(Rows(part, sampler.dtype), sampler.up, means=hidden)
+        half_sweep(Rows(hidden), sampler.down, means=visible)
+        part[missing] = visible[missing]
+    filled = np.array(X)
+    filled[rows] = part
+    return filled

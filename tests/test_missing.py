@@ -1,0 +1,156 @@
+"""Missing values as latent variables: training, and what is put in their place."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import expit
+from scipy.stats import chisquare
+from sklearn.base import clone
+
+from common import PARAMETERS, all_states, assert_same_model, floats, random_model
+from sklearn_ebm import BernoulliRBM
+from sklearn_ebm._missing import DrawnValues, fill_mean_field
+from sklearn_ebm.likelihood import log_likelihood
+
+
+@pytest.fixture
+def holes(digits):
+    """Binarised digits in which a fifth of the values is missing, and where."""
+    X = (digits > 0.5).astype(np.float32)
+    missing = np.random.default_rng(0).random(X.shape) < 0.2
+    return np.where(missing, np.nan, X), missing
+
+
+def test_likelihood_close_to_that_of_complete_data(digits, holes):
+    X, (holed, missing) = (digits > 0.5).astype(np.float32), holes
+    imputed = np.where(missing, np.nanmean(holed[:1200], axis=0), X)
+    rbm = BernoulliRBM(
+        15, n_iter=60, learning_rate=0.05, missing="latent", random_state=0
+    )
+
+    def score(data):
+        model = clone(rbm).fit(data[:1200].astype(np.float32))
+        return log_likelihood(model, X[1200:]).mean()
+
+    complete, latent = score(X), score(holed)
+    assert latent > complete - 0.5
+    assert latent > score(imputed)
+
+
+@floats
+def test_nothing_missing_changes_nothing(dtype, digits):
+    X = digits[:200].astype(dtype)
+    rbm = BernoulliRBM(6, n_iter=2, random_state=0)
+    plain, latent = clone(rbm).fit(X), clone(rbm).set_params(missing="latent").fit(X)
+    assert_same_model(plain, latent)
+    np.testing.assert_array_equal(plain.transform(X), latent.transform(X))
+    np.testing.assert_array_equal(plain.score_samples(X), latent.score_samples(X))
+
+
+def test_missing_values_are_refused_by_default(holes):
+    X, _ = holes
+    with pytest.raises(ValueError, match="NaN"):
+        BernoulliRBM(4).fit(X)
+
+
+def test_missing_values_of_sparse_data_are_refused(holes):
+    X, _ = holes
+    rbm = BernoulliRBM(4, n_iter=1, missing="latent").fit(X)
+    for method in (rbm.fit, rbm.transform, rbm.score_samples):
+        with pytest.raises(ValueError, match="sparse"):
+            method(sp.csr_array(X))
+
+
+def test_infinity_is_refused(holes):
+    X, _ = holes
+    X = np.where(np.isnan(X), np.inf, X)
+    with pytest.raises(ValueError, match="infinity"):
+        BernoulliRBM(4, n_iter=1, missing="latent").fit(X)
+
+
+def test_methods_without_a_meaning_for_missing_values_refuse_them(holes):
+    X, _ = holes
+    rbm = BernoulliRBM(4, n_iter=1, missing="latent", random_state=0).fit(X)
+    for method in (rbm.free_energy, rbm.gibbs):
+        with pytest.raises(ValueError, match="NaN"):
+            method(X)
+
+
+def test_data_are_not_changed_and_the_model_is_reproducible(holes):
+    X, _ = holes
+    before = X.copy()
+    before.flags.writeable = False
+    rbm = BernoulliRBM(6, n_iter=3, missing="latent", random_state=0)
+    first, again = clone(rbm).fit(before), clone(rbm).fit(X)
+    assert_same_model(first, again)
+    np.testing.assert_array_equal(X, before)
+
+
+def test_partial_fit(holes):
+    X, _ = holes
+
+    def train():
+        model = BernoulliRBM(6, missing="latent", random_state=0)
+        for part in np.array_split(X, 5):
+            model.partial_fit(part)
+        return model
+
+    model = train()
+    assert_same_model(model, train())
+    assert all(np.isfinite(getattr(model, name)).all() for name in PARAMETERS)
+
+
+@floats
+def test_drawn_values_follow_the_conditional(dtype):
+    # Strong enough to matter, weak enough to be forgotten in 30 sweeps.
+    model = random_model(4, 5, 1.0, dtype)
+    n, free = 20_000, np.array([0, 2, 3])
+    X = np.tile(np.array([0, 1, 0, 0, 1], dtype=dtype), (n, 1))
+    X[:, free] = np.nan
+    drawn = DrawnValues(key=123)
+    filled = drawn.fill(X)
+    drawn.sweep(model._layered(), 30)
+    np.testing.assert_array_equal(filled[:, [1, 4]], 1)
+    states = np.ones((8, 5), dtype=dtype)
+    states[:, free] = all_states(3)
+    p = np.exp(-model.free_energy(states).astype(float))
+    found = np.bincount((filled[:, free] @ [1, 2, 4]).astype(int), minlength=8)
+    expected = np.zeros(8)
+    expected[(states[:, free] @ [1, 2, 4]).astype(int)] = n * p / p.sum()
+    assert chisquare(found, expected).pvalue > 1e-6
+
+
+def test_mean_field_values_are_a_fixed_point(holes):
+    X, missing = holes
+    model = BernoulliRBM(8, n_iter=5, missing="latent", random_state=0).fit(X)
+    filled = fill_mean_field(model._layered(), X, model.visible_mean_)
+    np.testing.assert_array_equal(filled[~missing], X[~missing])
+    h = expit(filled @ model.components_.T + model.intercept_hidden_)
+    v = expit(h @ model.components_ + model.intercept_visible_)
+    np.testing.assert_allclose(filled[missing], v[missing], atol=1e-3)
+    np.testing.assert_allclose(model.transform(X), h, atol=1e-5)
+
+
+def test_score_samples_counts_known_values_only(holes):
+    X, missing = holes
+    X, missing = X[:20], missing[:20]
+    model = BernoulliRBM(8, n_iter=5, missing="latent", random_state=0).fit(holes[0])
+    filled = fill_mean_field(model._layered(), X, model.visible_mean_)
+    total = np.zeros(len(X))
+    for i in range(X.shape[1]):
+        on, off = filled.copy(), filled.copy()
+        on[:, i], off[:, i] = 1, 0
+        logit = model.free_energy(off) - model.free_energy(on)
+        log_p = np.where(
+            X[:, i] == 1, -np.logaddexp(0, -logit), -np.logaddexp(0, logit)
+        )
+        total += np.where(missing[:, i], 0, log_p)
+    np.testing.assert_allclose(model.score_samples(X), total, rtol=1e-4)
+
+
+def test_rows_with_nothing_known(holes):
+    X, _ = holes
+    model = BernoulliRBM(8, n_iter=2, missing="latent", random_state=0).fit(X)
+    unknown = np.full((3, X.shape[1]), np.nan, dtype=np.float32)
+    assert (model.score_samples(unknown) == 0).all()
+    assert np.isfinite(model.transform(unknown)).all()
