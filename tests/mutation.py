@@ -7,7 +7,7 @@
 Copies the source tree to a temporary folder and builds it there, with little
 optimisation to save time. For each mutation a copy of that has one text of one
 source file replaced by another, only the extensions that it concerns are built
-again, and test_kernels.py and test_exactness.py run until the first failure.
+again, and the tests of the kernels (TESTS) run until the first failure.
 Prints which test caught each mutation. The exit status is 1 if one survives.
 
 A text that is to be replaced must occur exactly once; an edit of the kernels that
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-TESTS = ["tests/test_kernels.py", "tests/test_exactness.py"]
+TESTS = ["tests/test_kernels.py", "tests/test_trainer.py", "tests/test_exactness.py"]
 # Extensions to build again when a file changes: those whose copy of the leaves is
 # used (half-sweeps, chains and scores use that of _panels).
 LEAVES = ["_panels", "_gibbs", "_trainer"]

@@ -1,22 +1,40 @@
-"""The kernels against their plain NumPy twins: random bits, sums, training, scores."""
+"""The kernels against their plain NumPy twins: random bits, sums, chains, scores."""
 
 import hashlib
 import os
 import subprocess
 import sys
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.special import expit
 from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
 import reference
 import sklearn_ebm
+from kernels import (
+    BOTH,
+    DTYPES,
+    INPUTS,
+    KEY,
+    WIDTHS,
+    bits,
+    cancelling_machine,
+    down_layer,
+    everything,
+    kernel_logistic,
+    make_trainer,
+    plain,
+    real,
+    scores,
+    sweep,
+    sweep_from_fields,
+    turned_layer,
+    up_layer,
+)
 from reference import generator, random_machine
 from sklearn_ebm._gibbs import (
     Layer,
@@ -30,130 +48,9 @@ from sklearn_ebm._openmp import effective_n_threads, openmp_enabled
 from sklearn_ebm._panels import Panels
 from sklearn_ebm._rows import Rows
 from sklearn_ebm._scores import score_rows
-from sklearn_ebm._trainer import Trainer
 
-DTYPES = [np.float32, np.float64]
-# One unit, and either side of the borders of bytes, panels and words.
-WIDTHS = [1, 7, 8, 15, 16, 17, 63, 64, 65, 129]
-KEY = 0x0123456789ABCDEF
 # Instruction sets, each including those before it.
 ISAS = ["base", "avx2", "avx512"]
-
-
-# ---- Helpers ----
-
-
-def up_layer(machine):
-    return Layer(Panels.from_columns(machine[0]), machine[1])
-
-
-def down_layer(machine):
-    return Layer(Panels.from_rows(machine[0]), machine[2])
-
-
-def turned_layer(machine):
-    """down_layer with the weights of up_layer."""
-    return Layer(Panels.from_columns(machine[0]), machine[2], turned=True)
-
-
-def sweep(X, layer, dtype, **counter):
-    """Fields, means and samples of a half-sweep."""
-    shape = X.shape[0], layer.n_units
-    fields, means = np.full(shape, np.nan, dtype), np.full(shape, np.nan, dtype)
-    samples = np.zeros(shape, dtype=bool)
-    half_sweep(Rows(X), layer, fields=fields, means=means, samples=samples, **counter)
-    return fields, means, samples
-
-
-def sweep_from_fields(fields, **counter):
-    """The same with given fields: row r of an identity picks row r of them."""
-    fields = np.asarray(fields)
-    layer = Layer(Panels.from_rows(fields), np.zeros(fields.shape[1]))
-    return sweep(np.eye(len(fields), dtype=bool), layer, fields.dtype, **counter)
-
-
-def kernel_logistic(fields):
-    """The kernel's own logistic function, checked in test_logistic."""
-    return sweep_from_fields(fields)[1]
-
-
-def bits(n_rows, n_columns, rng, share=0.4):
-    return rng.random((n_rows, n_columns)) < share
-
-
-def strided(X):
-    """A view with the values of X, backwards in memory and with gaps."""
-    room = np.zeros((X.shape[0], 2 * X.shape[1]), dtype=X.dtype)[::-1, ::-2]
-    room[...] = X
-    return room
-
-
-def read_only(X):
-    X = X.copy()
-    X.flags.writeable = False
-    return X
-
-
-def csr(X, index_dtype=np.int32):
-    """CSR with a stored zero in every row that has one, and unsorted columns."""
-    columns = [
-        np.r_[np.flatnonzero(row)[::-1], np.flatnonzero(row == 0)[:1]] for row in X
-    ]
-    indptr = np.cumsum([0, *(len(c) for c in columns)])
-    indices = np.concatenate(columns)
-    data = np.concatenate([row[c] for row, c in zip(X, columns, strict=True)])
-    indptr, indices = indptr.astype(index_dtype), indices.astype(index_dtype)
-    matrix = sp.csr_array((data, indices, indptr), shape=X.shape)
-    matrix.indptr, matrix.indices = indptr, indices
-    return matrix
-
-
-def real(n_rows, n_columns, dtype, rng):
-    """Values in [0, 1], some of them 0 or 1, at least one of them neither."""
-    X = np.clip(rng.uniform(-0.5, 1.5, (n_rows, n_columns)), 0, 1).astype(dtype)
-    X[0, 0] = 0.3
-    return X
-
-
-def counts(n_rows, n_columns, dtype, rng):
-    return rng.choice(np.uint8([0, 0, 1, 3, 127, 128, 255]), (n_rows, n_columns))
-
-
-# What the kernels read: a name, and a function of (rows, columns, dtype, rng).
-# bool and uint8 are computed in float32.
-SINGLE = {
-    "bool": lambda n, m, dtype, rng: bits(n, m, rng),
-    "uint8": lambda n, m, dtype, rng: bits(n, m, rng).astype(np.uint8),
-    "uint8 counts": counts,
-    "csr bool": lambda n, m, dtype, rng: csr(bits(n, m, rng)),
-    "csr uint8": lambda n, m, dtype, rng: csr(bits(n, m, rng).astype(np.uint8)),
-}
-BOTH = {
-    "binary": lambda n, m, dtype, rng: bits(n, m, rng).astype(dtype),
-    "Fortran": lambda n, m, dtype, rng: np.asfortranarray(
-        bits(n, m, rng).astype(dtype)
-    ),
-    "strided": lambda n, m, dtype, rng: strided(bits(n, m, rng).astype(dtype)),
-    "read-only": lambda n, m, dtype, rng: read_only(bits(n, m, rng).astype(dtype)),
-    "real": real,
-    "real strided": lambda n, m, dtype, rng: strided(real(n, m, dtype, rng)),
-    "negative": lambda n, m, dtype, rng: rng.normal(size=(n, m)).astype(dtype),
-    "csr": lambda n, m, dtype, rng: csr(bits(n, m, rng).astype(dtype)),
-    "csr 64-bit": lambda n, m, dtype, rng: csr(bits(n, m, rng).astype(dtype), np.int64),
-    "csr real": lambda n, m, dtype, rng: csr(real(n, m, dtype, rng)),
-}
-INPUTS = [
-    *(pytest.param(make, np.float32, id=name) for name, make in SINGLE.items()),
-    *(
-        pytest.param(make, dtype, id=f"{name}-{dtype.__name__}")
-        for name, make in BOTH.items()
-        for dtype in DTYPES
-    ),
-]
-
-
-def plain(X):
-    return X.toarray() if sp.issparse(X) else np.asarray(X)
 
 
 # ---- Random bits ----
@@ -461,257 +358,6 @@ def test_run_chains_on_threads(n_chains, monkeypatch):
     assert np.array_equal(results[0], results[2])
 
 
-# ---- Training ----
-
-
-def make_trainer(X, machine, chains, rng, *, batch_size, n_gibbs_steps=1, centred=True):
-    """A kernel trainer, with offsets and a step that are not zero."""
-    n_hidden, n_visible = machine[0].shape
-    dtype = machine[0].dtype
-    visible_offset = rng.uniform(0.1, 0.9, n_visible).astype(dtype) * centred
-    trainer = Trainer(
-        Rows(X),
-        *machine,
-        batch_size=batch_size,
-        chains=chains,
-        key=KEY,
-        step=2**32 - 1,
-        n_gibbs_steps=n_gibbs_steps,
-        visible_offset=visible_offset,
-        hidden_offset=rng.uniform(0.1, 0.9, n_hidden).astype(dtype) * centred,
-    )
-    trainer.offset_rate = 0.25 * centred
-    return trainer, visible_offset
-
-
-def twin_of(trainer, visible_offset, *, persistent, n_gibbs_steps, momentum):
-    """The twin, in the state in which the kernel is."""
-    return reference.Trainer(
-        machine=trainer.parameters(),
-        chains=trainer.chains() if persistent else None,
-        n_chains=trainer.n_chains,
-        key=KEY,
-        step=trainer.step,
-        visible_offset=visible_offset,
-        hidden_offset=trainer.hidden_offset(),
-        n_gibbs_steps=n_gibbs_steps,
-        momentum=trainer.momentum,
-        weight_decay=trainer.weight_decay,
-        offset_rate=trainer.offset_rate,
-        velocity=trainer.velocities() if momentum else None,
-        mean=kernel_logistic,
-    )
-
-
-def assert_close(actual, expected, dtype, *, exact=False):
-    """Equal, or equal but for the rounding of a few hundred additions."""
-    tolerance = 0 if exact else 1e-5 if dtype == np.float32 else 1e-13
-    for x, y in zip(actual, expected, strict=True):
-        assert x.dtype == dtype
-        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
-
-
-def check_training(
-    X,
-    machine,
-    chains,
-    rng,
-    *,
-    batch_size,
-    n_gibbs_steps=1,
-    centred=True,
-    momentum=0.0,
-    weight_decay=0.0,
-):
-    """Every minibatch of an epoch does what the twin does from the same state."""
-    dtype, persistent = machine[0].dtype, chains is not None
-    trainer, visible_offset = make_trainer(
-        X,
-        machine,
-        chains,
-        rng,
-        batch_size=batch_size,
-        n_gibbs_steps=n_gibbs_steps,
-        centred=centred,
-    )
-    trainer.momentum, trainer.weight_decay = momentum, weight_decay
-    if momentum:
-        trainer.start_velocity()
-    order = rng.permutation(X.shape[0])
-    rates = rng.uniform(0.5, 1, trainer.n_batches)
-    trainer.start_average()
-    seen = []
-    for batch in range(trainer.n_batches):
-        twin = twin_of(
-            trainer,
-            visible_offset,
-            persistent=persistent,
-            n_gibbs_steps=n_gibbs_steps,
-            momentum=momentum,
-        )
-        data = plain(X)[order[batch * batch_size : (batch + 1) * batch_size]]
-        twin.minibatch(data, rates[batch])
-        sweeps = trainer.sweeps_per_batch
-        trainer.begin_epoch(order, rates)
-        trainer.run(batch * sweeps, (batch + 1) * sweeps)
-
-        assert trainer.step == twin.step
-        if persistent:
-            assert np.array_equal(trainer.chains(), twin.chains)
-        assert_close(trainer.parameters(), twin.machine, dtype)
-        assert_close([trainer.hidden_offset()], [twin.hidden_offset], dtype)
-        if momentum:
-            assert_close(trainer.velocities(), twin.velocity, dtype)
-        seen.append(trainer.parameters())
-        average = [
-            np.mean(x, axis=0, dtype=np.float64) for x in zip(*seen, strict=True)
-        ]
-        assert_close(trainer.averages(), average, dtype)
-
-
-# Rows in a minibatch, and persistent chains (None: CD).
-BATCHES = [
-    (1, 1),
-    (1, None),
-    (3, 5),
-    (4, 4),
-    (5, 3),
-    (5, None),
-    (128, 128),
-    (7, 129),
-    (129, 7),
-    (129, None),
-    (128, 300),
-    (300, 128),
-    (300, None),
-]
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", ["binary", "csr", "real"])
-@pytest.mark.parametrize("batch_size, n_chains", BATCHES)
-def test_training(batch_size, n_chains, kind, dtype):
-    rng = generator(15, batch_size)
-    n_visible, n_hidden = 21, 18
-    machine = random_machine(n_hidden, n_visible, rng, scale=0.5, dtype=dtype)
-    chains = None if n_chains is None else bits(n_chains, n_hidden, rng)
-    # Two whole minibatches and a short one.
-    X = BOTH[kind](2 * batch_size + (batch_size + 2) // 3, n_visible, dtype, rng)
-    check_training(X, machine, chains, rng, batch_size=batch_size)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("persistent", [True, False])
-@pytest.mark.parametrize("kind", ["binary", "real"])
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"centred": False},
-        {"n_gibbs_steps": 3},
-        {"momentum": 0.5},
-        {"weight_decay": 0.1},
-        {"centred": False, "momentum": 0.9, "weight_decay": 0.1, "n_gibbs_steps": 2},
-        {"momentum": 0.9, "weight_decay": 0.1, "n_gibbs_steps": 2},
-    ],
-    ids=lambda options: "-".join(options),
-)
-def test_training_options(options, kind, persistent, dtype):
-    rng = generator(16)
-    for batch_size, n_visible, n_hidden in [(6, 30, 10), (150, 11, 70)]:
-        machine = random_machine(n_hidden, n_visible, rng, scale=0.5, dtype=dtype)
-        chains = bits(batch_size + 1, n_hidden, rng) if persistent else None
-        X = BOTH[kind](3 * batch_size + 1, n_visible, dtype, rng)
-        check_training(X, machine, chains, rng, batch_size=batch_size, **options)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", ["binary", "real"])
-@pytest.mark.parametrize("width", WIDTHS)
-def test_training_by_width(width, kind, dtype):
-    rng = generator(17, width)
-    for n_visible, n_hidden in [(width, 20), (25, width), (width, width)]:
-        machine = random_machine(n_hidden, n_visible, rng, scale=0.3, dtype=dtype)
-        X = BOTH[kind](13, n_visible, dtype, rng)
-        chains = bits(6, n_hidden, rng)
-        check_training(X, machine, chains, rng, batch_size=5, momentum=0.5)
-
-
-@pytest.mark.parametrize("make, dtype", INPUTS)
-def test_training_reads_all_inputs(make, dtype):
-    rng = generator(18)
-    machine = random_machine(20, 70, rng, scale=0.2, dtype=dtype)
-    X = make(14, 70, dtype, rng)
-    check_training(X, machine, bits(5, 20, rng), rng, batch_size=5)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("real_valued", [False, True])
-@pytest.mark.parametrize(
-    "n_rows, n_chains", [(1, 1), (4, 2), (4, None), (128, 128), (256, 64), (32, 256)]
-)
-def test_training_exactly(n_rows, n_chains, real_valued, dtype):
-    """With fields that are 0 or huge every number is dyadic: no rounding at all."""
-    rng = generator(19, n_rows)
-    n_visible, n_hidden = 20, 17
-    weights = 4096 * rng.choice([-1, 0, 1], (n_hidden, n_visible), p=[0.1, 0.8, 0.1])
-    machine = (
-        weights.astype(dtype),
-        np.zeros(n_hidden, dtype),
-        np.zeros(n_visible, dtype),
-    )
-    X = bits(n_rows, n_visible, rng).astype(dtype)
-    if real_valued:
-        X = rng.choice([0, 0.25, 0.5, 1], (n_rows, n_visible)).astype(dtype)
-        X[0, 0] = 0.5
-    chains = None if n_chains is None else bits(n_chains, n_hidden, rng)
-    half = np.full(n_visible, 0.5, dtype)
-    trainer = Trainer(
-        Rows(X),
-        *machine,
-        batch_size=n_rows,
-        chains=chains,
-        key=KEY,
-        step=0,
-        n_gibbs_steps=2,
-        visible_offset=half,
-        hidden_offset=0.5,
-    )
-    trainer.momentum, trainer.weight_decay, trainer.offset_rate = 0.5, 1 / 16, 0.25
-    shapes = [x.shape for x in machine]
-    trainer.start_velocity([rng.integers(-8, 8, s).astype(dtype) / 8 for s in shapes])
-    trainer.start_average()
-    twin = twin_of(
-        trainer,
-        half,
-        persistent=chains is not None,
-        n_gibbs_steps=2,
-        momentum=True,
-    )
-    means = twin.hidden_means(X)
-    assert np.isin(means, [0, 0.5, 1]).all()
-    twin.minibatch(X, 1.0)
-    trainer.begin_epoch(np.arange(n_rows), np.ones(1))
-    trainer.run(0, trainer.sweeps_per_batch)
-    assert_close(trainer.parameters(), twin.machine, dtype, exact=True)
-    assert_close(trainer.velocities(), twin.velocity, dtype, exact=True)
-    assert_close(trainer.averages(), twin.machine, dtype, exact=True)
-    assert_close([trainer.hidden_offset()], [twin.hidden_offset], dtype, exact=True)
-    if chains is not None:
-        assert np.array_equal(trainer.chains(), twin.chains)
-
-
-def cancelling_machine(n_hidden, n_visible, rng, dtype):
-    """Hidden units that are always on and whose huge weights almost cancel.
-
-    The order in which they are added up decides over the visible units.
-    """
-    huge = 1e4 if dtype == np.float32 else 1e13
-    weights = (huge * rng.normal(size=(n_hidden, n_visible))).astype(dtype)
-    weights[-1] -= weights.sum(axis=0)
-    hidden, visible = np.full(n_hidden, 1e9 * huge), rng.normal(size=n_visible)
-    return weights, hidden.astype(dtype), visible.astype(dtype)
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_hidden", [40, 66, 131])
 def test_order_of_sums(n_hidden, dtype):
@@ -722,113 +368,12 @@ def test_order_of_sums(n_hidden, dtype):
     assert np.abs(fields[0] - fields[1]).max() > 0.01
     for n_chains in [15, 16, 140]:
         states = bits(n_chains, 30, rng)
-        chains = np.ones((n_chains, n_hidden), dtype=bool)
-        X = states.astype(dtype)
-        check_training(X, machine, chains, rng, batch_size=5, centred=False)
         expected = alternate(machine, states, 3, key=KEY, step=0)
         run_chains(up_layer(machine), down_layer(machine), states, 3, KEY, 0)
         assert np.array_equal(states, expected)
 
 
-def everything(trainer):
-    return [
-        *trainer.parameters(),
-        *trainer.averages(),
-        *trainer.velocities(),
-        trainer.hidden_offset(),
-        trainer.chains(),
-    ]
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", ["binary", "real"])
-@pytest.mark.parametrize("batch_size, n_chains", [(270, 140), (270, None), (3, 4)])
-def test_training_in_pieces(batch_size, n_chains, kind, dtype):
-    """How sweeps are cut into calls changes nothing."""
-    rng = generator(20, batch_size)
-    machine = random_machine(20, 30, rng, scale=0.3, dtype=dtype)
-    X = BOTH[kind](2 * batch_size + 2, 30, dtype, rng)
-    chains = None if n_chains is None else bits(n_chains, 20, rng)
-    order, results = rng.permutation(len(X)), []
-    n_sweeps = 3 * 2 * (3 if batch_size > 128 else 1)
-    for cuts in [[0, n_sweeps], [0, 1, 1, 4, 5, n_sweeps], range(n_sweeps + 1)]:
-        trainer, _ = make_trainer(
-            X, machine, chains, generator(21), batch_size=batch_size, n_gibbs_steps=2
-        )
-        assert trainer.n_batches * trainer.sweeps_per_batch == n_sweeps
-        trainer.momentum = 0.5
-        trainer.start_velocity()
-        trainer.start_average()
-        for start, stop in pairwise(cuts):
-            trainer.begin_epoch(order, np.full(3, 0.3))
-            trainer.run(start, stop)
-        results.append(everything(trainer))
-    for whole, *pieces in zip(*results, strict=True):
-        assert all(np.array_equal(whole, piece) for piece in pieces)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_training_goes_on(dtype):
-    """A trainer made from the state of another one goes on as that one does."""
-    rng = generator(22)
-    machine = random_machine(20, 30, rng, scale=0.3, dtype=dtype)
-    X, order = bits(50, 30, rng).astype(dtype), rng.permutation(50)
-    trainer, visible_offset = make_trainer(
-        X, machine, bits(10, 20, rng), rng, batch_size=10
-    )
-    trainer.momentum = 0.5
-    trainer.start_velocity()
-    trainer.begin_epoch(order, np.full(5, 0.3))
-    trainer.run(0, 3)
-    other = Trainer(
-        Rows(X),
-        *trainer.parameters(),
-        batch_size=10,
-        chains=trainer.chains(),
-        key=KEY,
-        step=trainer.step,
-        n_gibbs_steps=1,
-        visible_offset=visible_offset,
-        hidden_offset=trainer.hidden_offset(),
-    )
-    other.momentum, other.offset_rate = 0.5, trainer.offset_rate
-    other.start_velocity(trainer.velocities())
-    for one in [trainer, other]:
-        one.start_average()
-        one.begin_epoch(order, np.full(5, 0.3))
-        one.run(3, 5)
-    for x, y in zip(everything(trainer), everything(other), strict=True):
-        assert np.array_equal(x, y)
-
-
-def test_training_refuses_what_is_not_there():
-    rng = generator(23)
-    machine = random_machine(4, 6, rng, dtype=np.float32)
-    trainer, _ = make_trainer(
-        bits(10, 6, rng), machine, bits(5, 4, rng), rng, batch_size=5
-    )
-    for order, rates, start, stop in [
-        (np.arange(10), np.ones(2), 0, 3),
-        (np.arange(10), np.ones(2), -1, 2),
-        (np.arange(10), np.ones(2), 2, 1),
-        (np.arange(10), np.ones(1), 0, 2),
-        (np.arange(1, 11), np.ones(2), 0, 2),
-        (np.arange(-1, 9), np.ones(2), 0, 2),
-    ]:
-        with pytest.raises(ValueError, match=r"no sweeps|not there|more minibatches"):
-            trainer.begin_epoch(order, rates)
-            trainer.run(start, stop)
-
-
 # ---- Scores ----
-
-
-def scores(machine, X):
-    """Free energy and pseudo-likelihood by the kernels."""
-    rows, up = Rows(X), up_layer(machine)
-    return score_rows(rows, up, machine[2]), score_rows(
-        rows, up, machine[2], machine[0]
-    )
 
 
 def assert_scores(machine, X):

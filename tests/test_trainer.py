@@ -1,0 +1,331 @@
+"""The compiled trainer against its plain NumPy twin, minibatch by minibatch."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import reference
+from kernels import (
+    BOTH,
+    DTYPES,
+    INPUTS,
+    KEY,
+    WIDTHS,
+    bits,
+    cancelling_machine,
+    everything,
+    kernel_logistic,
+    make_trainer,
+    plain,
+)
+from reference import generator, random_machine
+from sklearn_ebm._rows import Rows
+from sklearn_ebm._trainer import Trainer
+
+
+def twin_of(trainer, visible_offset, *, persistent, n_gibbs_steps, momentum):
+    """The twin, in the state in which the kernel is."""
+    return reference.Trainer(
+        machine=trainer.parameters(),
+        chains=trainer.chains() if persistent else None,
+        n_chains=trainer.n_chains,
+        key=KEY,
+        step=trainer.step,
+        visible_offset=visible_offset,
+        hidden_offset=trainer.hidden_offset(),
+        n_gibbs_steps=n_gibbs_steps,
+        momentum=trainer.momentum,
+        weight_decay=trainer.weight_decay,
+        offset_rate=trainer.offset_rate,
+        velocity=trainer.velocities() if momentum else None,
+        mean=kernel_logistic,
+    )
+
+
+def assert_close(actual, expected, dtype, *, exact=False):
+    """Equal, or equal but for the rounding of a few hundred additions."""
+    tolerance = 0 if exact else 1e-5 if dtype == np.float32 else 1e-13
+    for x, y in zip(actual, expected, strict=True):
+        assert x.dtype == dtype
+        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+
+
+def check_training(
+    X,
+    machine,
+    chains,
+    rng,
+    *,
+    batch_size,
+    n_gibbs_steps=1,
+    centred=True,
+    momentum=0.0,
+    weight_decay=0.0,
+):
+    """Every minibatch of an epoch does what the twin does from the same state."""
+    dtype, persistent = machine[0].dtype, chains is not None
+    trainer, visible_offset = make_trainer(
+        X,
+        machine,
+        chains,
+        rng,
+        batch_size=batch_size,
+        n_gibbs_steps=n_gibbs_steps,
+        centred=centred,
+    )
+    trainer.momentum, trainer.weight_decay = momentum, weight_decay
+    if momentum:
+        trainer.start_velocity()
+    order = rng.permutation(X.shape[0])
+    rates = rng.uniform(0.5, 1, trainer.n_batches)
+    trainer.start_average()
+    seen = []
+    for batch in range(trainer.n_batches):
+        twin = twin_of(
+            trainer,
+            visible_offset,
+            persistent=persistent,
+            n_gibbs_steps=n_gibbs_steps,
+            momentum=momentum,
+        )
+        data = plain(X)[order[batch * batch_size : (batch + 1) * batch_size]]
+        twin.minibatch(data, rates[batch])
+        sweeps = trainer.sweeps_per_batch
+        trainer.begin_epoch(order, rates)
+        trainer.run(batch * sweeps, (batch + 1) * sweeps)
+
+        assert trainer.step == twin.step
+        if persistent:
+            assert np.array_equal(trainer.chains(), twin.chains)
+        assert_close(trainer.parameters(), twin.machine, dtype)
+        assert_close([trainer.hidden_offset()], [twin.hidden_offset], dtype)
+        if momentum:
+            assert_close(trainer.velocities(), twin.velocity, dtype)
+        seen.append(trainer.parameters())
+        average = [
+            np.mean(x, axis=0, dtype=np.float64) for x in zip(*seen, strict=True)
+        ]
+        assert_close(trainer.averages(), average, dtype)
+
+
+# Rows in a minibatch, and persistent chains (None: CD).
+BATCHES = [
+    (1, 1),
+    (1, None),
+    (3, 5),
+    (4, 4),
+    (5, 3),
+    (5, None),
+    (128, 128),
+    (7, 129),
+    (129, 7),
+    (129, None),
+    (128, 300),
+    (300, 128),
+    (300, None),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["binary", "csr", "real"])
+@pytest.mark.parametrize("batch_size, n_chains", BATCHES)
+def test_training(batch_size, n_chains, kind, dtype):
+    rng = generator(15, batch_size)
+    n_visible, n_hidden = 21, 18
+    machine = random_machine(n_hidden, n_visible, rng, scale=0.5, dtype=dtype)
+    chains = None if n_chains is None else bits(n_chains, n_hidden, rng)
+    # Two whole minibatches and a short one.
+    X = BOTH[kind](2 * batch_size + (batch_size + 2) // 3, n_visible, dtype, rng)
+    check_training(X, machine, chains, rng, batch_size=batch_size)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("kind", ["binary", "real"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"centred": False},
+        {"n_gibbs_steps": 3},
+        {"momentum": 0.5},
+        {"weight_decay": 0.1},
+        {"centred": False, "momentum": 0.9, "weight_decay": 0.1, "n_gibbs_steps": 2},
+        {"momentum": 0.9, "weight_decay": 0.1, "n_gibbs_steps": 2},
+    ],
+    ids=lambda options: "-".join(options),
+)
+def test_training_options(options, kind, persistent, dtype):
+    rng = generator(16)
+    for batch_size, n_visible, n_hidden in [(6, 30, 10), (150, 11, 70)]:
+        machine = random_machine(n_hidden, n_visible, rng, scale=0.5, dtype=dtype)
+        chains = bits(batch_size + 1, n_hidden, rng) if persistent else None
+        X = BOTH[kind](3 * batch_size + 1, n_visible, dtype, rng)
+        check_training(X, machine, chains, rng, batch_size=batch_size, **options)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["binary", "real"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_training_by_width(width, kind, dtype):
+    rng = generator(17, width)
+    for n_visible, n_hidden in [(width, 20), (25, width), (width, width)]:
+        machine = random_machine(n_hidden, n_visible, rng, scale=0.3, dtype=dtype)
+        X = BOTH[kind](13, n_visible, dtype, rng)
+        chains = bits(6, n_hidden, rng)
+        check_training(X, machine, chains, rng, batch_size=5, momentum=0.5)
+
+
+@pytest.mark.parametrize("make, dtype", INPUTS)
+def test_training_reads_all_inputs(make, dtype):
+    rng = generator(18)
+    machine = random_machine(20, 70, rng, scale=0.2, dtype=dtype)
+    X = make(14, 70, dtype, rng)
+    check_training(X, machine, bits(5, 20, rng), rng, batch_size=5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("real_valued", [False, True])
+@pytest.mark.parametrize(
+    "n_rows, n_chains", [(1, 1), (4, 2), (4, None), (128, 128), (256, 64), (32, 256)]
+)
+def test_training_exactly(n_rows, n_chains, real_valued, dtype):
+    """With fields that are 0 or huge every number is dyadic: no rounding at all."""
+    rng = generator(19, n_rows)
+    n_visible, n_hidden = 20, 17
+    weights = 4096 * rng.choice([-1, 0, 1], (n_hidden, n_visible), p=[0.1, 0.8, 0.1])
+    machine = (
+        weights.astype(dtype),
+        np.zeros(n_hidden, dtype),
+        np.zeros(n_visible, dtype),
+    )
+    X = bits(n_rows, n_visible, rng).astype(dtype)
+    if real_valued:
+        X = rng.choice([0, 0.25, 0.5, 1], (n_rows, n_visible)).astype(dtype)
+        X[0, 0] = 0.5
+    chains = None if n_chains is None else bits(n_chains, n_hidden, rng)
+    half = np.full(n_visible, 0.5, dtype)
+    trainer = Trainer(
+        Rows(X),
+        *machine,
+        batch_size=n_rows,
+        chains=chains,
+        key=KEY,
+        step=0,
+        n_gibbs_steps=2,
+        visible_offset=half,
+        hidden_offset=0.5,
+    )
+    trainer.momentum, trainer.weight_decay, trainer.offset_rate = 0.5, 1 / 16, 0.25
+    shapes = [x.shape for x in machine]
+    trainer.start_velocity([rng.integers(-8, 8, s).astype(dtype) / 8 for s in shapes])
+    trainer.start_average()
+    twin = twin_of(
+        trainer,
+        half,
+        persistent=chains is not None,
+        n_gibbs_steps=2,
+        momentum=True,
+    )
+    means = twin.hidden_means(X)
+    assert np.isin(means, [0, 0.5, 1]).all()
+    twin.minibatch(X, 1.0)
+    trainer.begin_epoch(np.arange(n_rows), np.ones(1))
+    trainer.run(0, trainer.sweeps_per_batch)
+    assert_close(trainer.parameters(), twin.machine, dtype, exact=True)
+    assert_close(trainer.velocities(), twin.velocity, dtype, exact=True)
+    assert_close(trainer.averages(), twin.machine, dtype, exact=True)
+    assert_close([trainer.hidden_offset()], [twin.hidden_offset], dtype, exact=True)
+    if chains is not None:
+        assert np.array_equal(trainer.chains(), twin.chains)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_hidden", [40, 66, 131])
+def test_order_of_sums(n_hidden, dtype):
+    rng = generator(28, n_hidden)
+    machine = cancelling_machine(n_hidden, 30, rng, dtype)
+    for n_chains in [15, 16, 140]:
+        X = bits(n_chains, 30, rng).astype(dtype)
+        chains = np.ones((n_chains, n_hidden), dtype=bool)
+        check_training(X, machine, chains, rng, batch_size=5, centred=False)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["binary", "real"])
+@pytest.mark.parametrize("batch_size, n_chains", [(270, 140), (270, None), (3, 4)])
+def test_training_in_pieces(batch_size, n_chains, kind, dtype):
+    """How sweeps are cut into calls changes nothing."""
+    rng = generator(20, batch_size)
+    machine = random_machine(20, 30, rng, scale=0.3, dtype=dtype)
+    X = BOTH[kind](2 * batch_size + 2, 30, dtype, rng)
+    chains = None if n_chains is None else bits(n_chains, 20, rng)
+    order, results = rng.permutation(len(X)), []
+    n_sweeps = 3 * 2 * (3 if batch_size > 128 else 1)
+    for cuts in [[0, n_sweeps], [0, 1, 1, 4, 5, n_sweeps], range(n_sweeps + 1)]:
+        trainer, _ = make_trainer(
+            X, machine, chains, generator(21), batch_size=batch_size, n_gibbs_steps=2
+        )
+        assert trainer.n_batches * trainer.sweeps_per_batch == n_sweeps
+        trainer.momentum = 0.5
+        trainer.start_velocity()
+        trainer.start_average()
+        for start, stop in pairwise(cuts):
+            trainer.begin_epoch(order, np.full(3, 0.3))
+            trainer.run(start, stop)
+        results.append(everything(trainer))
+    for whole, *pieces in zip(*results, strict=True):
+        assert all(np.array_equal(whole, piece) for piece in pieces)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_training_goes_on(dtype):
+    """A trainer made from the state of another one goes on as that one does."""
+    rng = generator(22)
+    machine = random_machine(20, 30, rng, scale=0.3, dtype=dtype)
+    X, order = bits(50, 30, rng).astype(dtype), rng.permutation(50)
+    trainer, visible_offset = make_trainer(
+        X, machine, bits(10, 20, rng), rng, batch_size=10
+    )
+    trainer.momentum = 0.5
+    trainer.start_velocity()
+    trainer.begin_epoch(order, np.full(5, 0.3))
+    trainer.run(0, 3)
+    other = Trainer(
+        Rows(X),
+        *trainer.parameters(),
+        batch_size=10,
+        chains=trainer.chains(),
+        key=KEY,
+        step=trainer.step,
+        n_gibbs_steps=1,
+        visible_offset=visible_offset,
+        hidden_offset=trainer.hidden_offset(),
+    )
+    other.momentum, other.offset_rate = 0.5, trainer.offset_rate
+    other.start_velocity(trainer.velocities())
+    for one in [trainer, other]:
+        one.start_average()
+        one.begin_epoch(order, np.full(5, 0.3))
+        one.run(3, 5)
+    for x, y in zip(everything(trainer), everything(other), strict=True):
+        assert np.array_equal(x, y)
+
+
+def test_training_refuses_what_is_not_there():
+    rng = generator(23)
+    machine = random_machine(4, 6, rng, dtype=np.float32)
+    trainer, _ = make_trainer(
+        bits(10, 6, rng), machine, bits(5, 4, rng), rng, batch_size=5
+    )
+    for order, rates, start, stop in [
+        (np.arange(10), np.ones(2), 0, 3),
+        (np.arange(10), np.ones(2), -1, 2),
+        (np.arange(10), np.ones(2), 2, 1),
+        (np.arange(10), np.ones(1), 0, 2),
+        (np.arange(1, 11), np.ones(2), 0, 2),
+        (np.arange(-1, 9), np.ones(2), 0, 2),
+    ]:
+        with pytest.raises(ValueError, match=r"no sweeps|not there|more minibatches"):
+            trainer.begin_epoch(order, rates)
+            trainer.run(start, stop)
