@@ -63,21 +63,35 @@ static void NAME(feature_sums)(const ActiveRows *groups,
     }
 }
 
-/* One step of ascent of x along g, with optional velocity and average. */
-INLINE V NAME(step)(V x, V g, V *velocity, V *average, REAL rate,
-                    REAL momentum, REAL mix)
+/* One step of ascent of x along g, with optional velocity. */
+INLINE V NAME(step)(V x, V g, V *velocity, REAL rate, REAL momentum)
 {
     if (velocity) {
         g = *velocity * momentum + g;
         *velocity = g;
     }
-    x = x + g * rate;
-    if (average) *average += (x - *average) * mix;
-    return x;
+    return x + g * rate;
 }
 
-INLINE void NAME(update_group)(const PanelUpdate *u, const int np)
+/* x drawn towards zero by at most `by`. */
+INLINE V NAME(shrink)(V x, REAL by)
 {
+    const V zero = SPLAT(0), above = x - by, below = x + by;
+    return SELECT(above > zero, above, SELECT(below < zero, below, zero));
+}
+
+/* Enter x into its average, if there is one. */
+INLINE void NAME(enter)(V x, V *average, REAL mix)
+{
+    if (average) *average += (x - *average) * mix;
+}
+
+/* extras (a constant): whether any of the options is on that few ask for, so
+   that the others do not pay for them. */
+INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
+                               const int extras)
+{
+    const REAL shrinkage = extras ? (REAL)u->shrinkage : 0;
     const REAL *mu = u->visible_offset, *dv = u->visible_change;
     const REAL rate = (REAL)u->learning_rate, momentum = (REAL)u->momentum;
     const REAL decay = (REAL)u->weight_decay, mix = (REAL)u->average_rate;
@@ -120,11 +134,14 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np)
                 V *w = (V *)(u->weights + cell) + q;
                 V g = sums[p][q] - change[p][q] * mu[i] - offset[p][q] * dv[i];
                 pull[p][q] += g * mu[i];
-                *w = NAME(step)(
+                V x = NAME(step)(
                     *w, g - *w * decay,
                     u->velocity ? (V *)(u->velocity + cell) + q : NULL,
-                    u->average ? (V *)(u->average + cell) + q : NULL,
-                    rate, momentum, mix);
+                    rate, momentum);
+                if (shrinkage > 0) x = NAME(shrink)(x, shrinkage);
+                *w = x;
+                NAME(enter)(
+                    x, u->average ? (V *)(u->average + cell) + q : NULL, mix);
             }
     }
     if (!u->last) return;
@@ -135,8 +152,9 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np)
             *bias = NAME(step)(
                 *bias, change[p][q] - pull[p][q],
                 u->velocity ? (V *)u->hidden_velocity + k : NULL,
-                u->average ? (V *)u->hidden_average + k : NULL,
-                rate, momentum, mix);
+                rate, momentum);
+            NAME(enter)(
+                *bias, u->average ? (V *)u->hidden_average + k : NULL, mix);
             ((V *)u->hidden_offset)[k] = offset[p][q]
                 + (((const V *)u->data_total)[k] - offset[p][q])
                 * (REAL)u->offset_rate;
@@ -167,10 +185,15 @@ static void NAME(visible_step)(const VisibleUpdate *u, ptrdiff_t start,
    each weight is read and written once. */
 static void NAME(update_panels)(const PanelUpdate *u, int n_panels)
 {
-    switch (n_panels) {
-    case 1: NAME(update_group)(u, 1); break;
-    case 2: NAME(update_group)(u, 2); break;
-    case 3: NAME(update_group)(u, 3); break;
-    case 4: NAME(update_group)(u, 4); break;
+    const int extras = u->shrinkage > 0;
+    switch (n_panels + extras * GROUP) {
+    case 1: NAME(update_group)(u, 1, 0); break;
+    case 2: NAME(update_group)(u, 2, 0); break;
+    case 3: NAME(update_group)(u, 3, 0); break;
+    case 4: NAME(update_group)(u, 4, 0); break;
+    case 5: NAME(update_group)(u, 1, 1); break;
+    case 6: NAME(update_group)(u, 2, 1); break;
+    case 7: NAME(update_group)(u, 3, 1); break;
+    case 8: NAME(update_group)(u, 4, 1); break;
     }
 }

@@ -59,6 +59,7 @@ typedef struct {
     const char *data_total, *chain_total;
     char *hidden_offset, *hidden_bias, *hidden_velocity, *hidden_average;
     double learning_rate, momentum, weight_decay, average_rate, offset_rate;
+    double shrinkage;          /* of the weights after the step */
 } PanelUpdate;
 
 /* The step of the visible biases (see visible_step). */

@@ -43,6 +43,7 @@ cdef extern from "_simd.h" nogil:
         double weight_decay
         double average_rate
         double offset_rate
+        double shrinkage
 
     ctypedef struct VisibleUpdate:
         void *bias

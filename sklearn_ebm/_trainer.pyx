@@ -83,7 +83,7 @@ cdef class Trainer:
     cdef readonly Py_ssize_t n_visible, n_hidden, n_chains, batch_size, n_passes
     cdef readonly uint64_t step
     cdef readonly int n_threads
-    cdef public double momentum, weight_decay, offset_rate
+    cdef public double momentum, weight_decay, l1_decay, offset_rate
     cdef Py_ssize_t n_gibbs_steps, n_averaged
     cdef bint persistent, words
     cdef uint64_t key
@@ -601,6 +601,7 @@ cdef class Trainer:
         cdef char *table
         u.first, u.last = part == 0, part == self.n_passes - 1
         u.learning_rate = v.learning_rate = rate
+        u.shrinkage = rate * self.l1_decay
         u.average_rate = v.average_rate = 1.0 / (self.n_averaged + 1)
         u.table_stride = (data_entries + 16 * ((m + 3) // 4)) * PANEL_BYTES
         u.table = u.real_rows = scratch

@@ -170,6 +170,14 @@ def make_trainer(X, machine, chains, rng, *, batch_size, n_gibbs_steps=1, centre
     return trainer, visible_offset
 
 
+def set_options(trainer, options):
+    """Choose how a kernel trainer trains."""
+    for name, value in options.items():
+        setattr(trainer, name, value)
+    if trainer.momentum:
+        trainer.start_velocity()
+
+
 def everything(trainer):
     return [
         *trainer.parameters(),

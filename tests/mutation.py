@@ -397,6 +397,18 @@ MUTATIONS = [
         "g + *w * decay",
     ),
     Mutation(
+        "L1 decay blind to the learning rate",
+        "_trainer.pyx",
+        "u.shrinkage = rate * self.l1_decay",
+        "u.shrinkage = self.l1_decay",
+    ),
+    Mutation(
+        "L1 decay lets small weights jump over zero",
+        "_leaves_update.h",
+        "SELECT(below < zero, below, zero)",
+        "below",
+    ),
+    Mutation(
         "average of one minibatch too many",
         "_trainer.pyx",
         "v.average_rate = 1.0 / (self.n_averaged + 1)",

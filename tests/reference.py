@@ -150,6 +150,7 @@ class Trainer:
     n_gibbs_steps: int = 1
     momentum: float = 0.0
     weight_decay: float = 0.0
+    l1_decay: float = 0.0
     offset_rate: float = 0.0
     velocity: tuple | None = None
     mean: object = staticmethod(expit)
@@ -202,10 +203,12 @@ class Trainer:
                 for v, g in zip(self.velocity, direction, strict=True)
             )
             self.velocity = direction
-        self.machine = tuple(
+        weights, hidden, visible = (
             np.float64(x) + rate * d
             for x, d in zip(self.machine, direction, strict=True)
         )
+        size = np.maximum(np.abs(weights) - rate * self.l1_decay, 0)
+        self.machine = np.sign(weights) * size, hidden, visible
 
 
 # ---- Scores ----

@@ -37,6 +37,7 @@ BAD_PARAMETERS = {
     "n_chains": [0, -5, 2.5, "10", NAN],
     "momentum": [1, 1.0, 1.5, -0.1, NAN, "0.9", None],
     "weight_decay": [-1e-3, NAN, INF, "0", None],
+    "l1_decay": [-1e-3, NAN, INF, "0", None],
     "centering": [1, "yes", None],
     "learning_rate_schedule": ["cosine", "Linear", "", 1, None, True],
     "average": [10, 1, "yes", None],

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ from kernels import (
     plain,
     real,
     scores,
+    set_options,
     sweep,
     sweep_from_fields,
     turned_layer,
@@ -425,6 +427,13 @@ def test_scores_of_a_row_do_not_depend_on_the_others(make, dtype):
 # ---- The same bits on every processor and number of threads ----
 
 
+# How the trainer trains: all that is common, and all there is.
+OPTIONS = [
+    {"momentum": 0.5, "weight_decay": 0.01},
+    {"momentum": 0.5, "weight_decay": 0.01, "l1_decay": 0.1},
+]
+
+
 def fingerprint():
     """Print a hash of all that kernels compute, and what they ran on."""
     digest = hashlib.sha256()
@@ -435,12 +444,11 @@ def fingerprint():
         for kind in ["binary", "csr", "real"]:
             X = BOTH[kind](1000, 200, dtype, rng)
             results = [*sweep(X, up, dtype, key=KEY, step=3), *scores(machine, X)]
-            for chains in [bits(160, 130, rng), None]:
+            for chains, options in product([bits(160, 130, rng), None], OPTIONS):
                 trainer, _ = make_trainer(
                     X, machine, chains, rng, batch_size=300, n_gibbs_steps=2
                 )
-                trainer.momentum, trainer.weight_decay = 0.5, 0.01
-                trainer.start_velocity()
+                set_options(trainer, options)
                 trainer.start_average()
                 order = rng.permutation(1000)[:400]
                 sweeps = 2 * trainer.sweeps_per_batch

@@ -18,13 +18,14 @@ from kernels import (
     kernel_logistic,
     make_trainer,
     plain,
+    set_options,
 )
 from reference import generator, random_machine
 from sklearn_ebm._rows import Rows
 from sklearn_ebm._trainer import Trainer
 
 
-def twin_of(trainer, visible_offset, *, persistent, n_gibbs_steps, momentum):
+def twin_of(trainer, visible_offset, *, persistent, n_gibbs_steps, **options):
     """The twin, in the state in which the kernel is."""
     return reference.Trainer(
         machine=trainer.parameters(),
@@ -35,11 +36,10 @@ def twin_of(trainer, visible_offset, *, persistent, n_gibbs_steps, momentum):
         visible_offset=visible_offset,
         hidden_offset=trainer.hidden_offset(),
         n_gibbs_steps=n_gibbs_steps,
-        momentum=trainer.momentum,
-        weight_decay=trainer.weight_decay,
         offset_rate=trainer.offset_rate,
-        velocity=trainer.velocities() if momentum else None,
+        velocity=trainer.velocities() if trainer.momentum else None,
         mean=kernel_logistic,
+        **options,
     )
 
 
@@ -60,8 +60,7 @@ def check_training(
     batch_size,
     n_gibbs_steps=1,
     centred=True,
-    momentum=0.0,
-    weight_decay=0.0,
+    **options,
 ):
     """Every minibatch of an epoch does what the twin does from the same state."""
     dtype, persistent = machine[0].dtype, chains is not None
@@ -74,9 +73,7 @@ def check_training(
         n_gibbs_steps=n_gibbs_steps,
         centred=centred,
     )
-    trainer.momentum, trainer.weight_decay = momentum, weight_decay
-    if momentum:
-        trainer.start_velocity()
+    set_options(trainer, options)
     order = rng.permutation(X.shape[0])
     rates = rng.uniform(0.5, 1, trainer.n_batches)
     trainer.start_average()
@@ -87,7 +84,7 @@ def check_training(
             visible_offset,
             persistent=persistent,
             n_gibbs_steps=n_gibbs_steps,
-            momentum=momentum,
+            **options,
         )
         data = plain(X)[order[batch * batch_size : (batch + 1) * batch_size]]
         twin.minibatch(data, rates[batch])
@@ -100,7 +97,7 @@ def check_training(
             assert np.array_equal(trainer.chains(), twin.chains)
         assert_close(trainer.parameters(), twin.machine, dtype)
         assert_close([trainer.hidden_offset()], [twin.hidden_offset], dtype)
-        if momentum:
+        if trainer.momentum:
             assert_close(trainer.velocities(), twin.velocity, dtype)
         seen.append(trainer.parameters())
         average = [
@@ -150,6 +147,8 @@ def test_training(batch_size, n_chains, kind, dtype):
         {"n_gibbs_steps": 3},
         {"momentum": 0.5},
         {"weight_decay": 0.1},
+        {"l1_decay": 0.1},
+        {"l1_decay": 0.1, "momentum": 0.9, "weight_decay": 0.1},
         {"centred": False, "momentum": 0.9, "weight_decay": 0.1, "n_gibbs_steps": 2},
         {"momentum": 0.9, "weight_decay": 0.1, "n_gibbs_steps": 2},
     ],
@@ -216,7 +215,9 @@ def test_training_exactly(n_rows, n_chains, real_valued, dtype):
         visible_offset=half,
         hidden_offset=0.5,
     )
-    trainer.momentum, trainer.weight_decay, trainer.offset_rate = 0.5, 1 / 16, 0.25
+    options = {"momentum": 0.5, "weight_decay": 1 / 16}
+    set_options(trainer, options)
+    trainer.offset_rate = 0.25
     shapes = [x.shape for x in machine]
     trainer.start_velocity([rng.integers(-8, 8, s).astype(dtype) / 8 for s in shapes])
     trainer.start_average()
@@ -225,7 +226,7 @@ def test_training_exactly(n_rows, n_chains, real_valued, dtype):
         half,
         persistent=chains is not None,
         n_gibbs_steps=2,
-        momentum=True,
+        **options,
     )
     means = twin.hidden_means(X)
     assert np.isin(means, [0, 0.5, 1]).all()

@@ -16,6 +16,7 @@ VARIANTS = {
     "default": {},
     "CD": {"persistent": False},
     "momentum": {"momentum": 0.7},
+    "L1": {"l1_decay": 3e-4},
     "everything": {
         "n_gibbs_steps": 2,
         "n_chains": 7,
@@ -218,6 +219,32 @@ def test_weight_decay_shrinks_the_norm(digits):
         for decay in (0.0, 0.01, 0.1)
     ]
     assert norms[0] > 1.2 * norms[1] > 1.2**2 * norms[2]
+
+
+@pytest.mark.parametrize("centering", [True, False])
+def test_l1_decay_draws_weights_to_zero(centering, digits):
+    X, rate, decay = digits[:50], 0.1, 0.1
+    free = trained(X, learning_rate=rate, centering=centering)
+    held = trained(X, learning_rate=rate, centering=centering, l1_decay=decay)
+    weights = free.pop("components_")
+    wanted = np.sign(weights) * np.maximum(np.abs(weights) - rate * decay, 0)
+    found = held.pop("components_")
+    np.testing.assert_allclose(found, wanted, atol=1e-12)
+    np.testing.assert_array_equal(found == 0, wanted == 0)
+    assert 0.1 < (found == 0).mean() < 0.9
+    for name in free:
+        np.testing.assert_array_equal(held[name], free[name])
+
+
+@pytest.mark.parametrize("average", [True, False])
+def test_l1_decay_makes_zeros(average, digits):
+    rbm = BernoulliRBM(16, average=average, random_state=0)
+    zeros = [
+        (clone(rbm).set_params(l1_decay=decay).fit(digits).components_ == 0).mean()
+        for decay in (0.0, 1e-4, 5e-4)
+    ]
+    assert zeros[0] == 0
+    assert 0 < 2 * zeros[1] < zeros[2]
 
 
 @pytest.mark.parametrize("centering", [True, False])

@@ -111,6 +111,13 @@ class BernoulliRBM(
         Strength of the L2 penalty ``weight_decay / 2 * ||components_||^2``,
         subtracted from the mean log-likelihood.
 
+    l1_decay : float, default=0.0
+        Strength of the L1 penalty ``l1_decay * sum |components_|``. After each
+        step all weights are drawn towards zero by ``learning_rate * l1_decay``
+        but not past it, so that some become exactly zero (with `average`, those
+        that are zero throughout the last epoch). Try 1e-4 first: a machine
+        without weights learns none, and a strong penalty keeps it there.
+
     centering : bool, default=True
         Whether to follow the centred gradient, which subtracts the means of the
         data and of the hidden units. It makes learning insensitive to the
@@ -212,6 +219,7 @@ class BernoulliRBM(
         "n_chains": [Interval(Integral, 1, None, closed="left"), None],
         "momentum": [Interval(Real, 0, 1, closed="left")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "l1_decay": [Interval(Real, 0, None, closed="left")],
         "centering": ["boolean"],
         "learning_rate_schedule": [StrOptions({"constant", "linear"})],
         "average": ["boolean"],
@@ -233,6 +241,7 @@ class BernoulliRBM(
         n_chains=None,
         momentum=0.0,
         weight_decay=0.0,
+        l1_decay=0.0,
         centering=True,
         learning_rate_schedule="constant",
         average=True,
@@ -250,6 +259,7 @@ class BernoulliRBM(
         self.n_chains = n_chains
         self.momentum = momentum
         self.weight_decay = weight_decay
+        self.l1_decay = l1_decay
         self.centering = centering
         self.learning_rate_schedule = learning_rate_schedule
         self.average = average
@@ -468,6 +478,7 @@ class BernoulliRBM(
         )
         trainer.momentum = self.momentum
         trainer.weight_decay = self.weight_decay
+        trainer.l1_decay = self.l1_decay
         trainer.offset_rate = OFFSET_RATE if self.centering else 0.0
         if self.momentum:
             trainer.start_velocity(state.get("velocity"))
