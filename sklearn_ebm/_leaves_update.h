@@ -86,12 +86,38 @@ INLINE void NAME(enter)(V x, V *average, REAL mix)
     if (average) *average += (x - *average) * mix;
 }
 
+/* Scale the weights of the units whose squares sum up to more than most^2 back
+   to that norm; enter all of them into their averages. */
+INLINE void NAME(cap_norms)(const PanelUpdate *u, const int np,
+                            V squares[GROUP][NV], double most, REAL mix)
+{
+    V scale[GROUP][NV];
+    for (int p = 0; p < np; p++) {
+        REAL lane[PANEL_LANES];
+        memcpy(lane, squares[p], sizeof lane);
+        for (int k = 0; k < PANEL_LANES; k++)
+            lane[k] = lane[k] > most * most ? (REAL)(most / sqrt(lane[k])) : 1;
+        memcpy(scale[p], lane, sizeof lane);
+    }
+    for (ptrdiff_t i = 0; i < u->n_features; i++)
+        for (int p = 0; p < np; p++)
+            for (int q = 0; q < NV; q++) {
+                const ptrdiff_t cell = p * u->panel_stride + i * PANEL_BYTES;
+                V *w = (V *)(u->weights + cell) + q;
+                *w *= scale[p][q];
+                NAME(enter)(
+                    *w, u->average ? (V *)(u->average + cell) + q : NULL, mix);
+            }
+}
+
 /* extras (a constant): whether any of the options is on that few ask for, so
    that the others do not pay for them. */
 INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
                                const int extras)
 {
     const REAL shrinkage = extras ? (REAL)u->shrinkage : 0;
+    const int capped = extras && u->max_norm > 0;
+    V squares[GROUP][NV];
     const REAL *mu = u->visible_offset, *dv = u->visible_change;
     const REAL rate = (REAL)u->learning_rate, momentum = (REAL)u->momentum;
     const REAL decay = (REAL)u->weight_decay, mix = (REAL)u->average_rate;
@@ -100,6 +126,7 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
         for (int q = 0; q < NV; q++) {
             const int k = p * NV + q;
             pull[p][q] = SPLAT(0);
+            squares[p][q] = SPLAT(0);
             change[p][q] = ((const V *)u->data_total)[k]
                 + ((const V *)u->chain_total)[k];
             offset[p][q] = ((const V *)u->hidden_offset)[k];
@@ -140,11 +167,16 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
                     rate, momentum);
                 if (shrinkage > 0) x = NAME(shrink)(x, shrinkage);
                 *w = x;
+                if (capped) {
+                    squares[p][q] += x * x;
+                    continue;
+                }
                 NAME(enter)(
                     x, u->average ? (V *)(u->average + cell) + q : NULL, mix);
             }
     }
     if (!u->last) return;
+    if (capped) NAME(cap_norms)(u, np, squares, u->max_norm, mix);
     for (int p = 0; p < np; p++)
         for (int q = 0; q < NV; q++) {
             const int k = p * NV + q;
@@ -185,7 +217,7 @@ static void NAME(visible_step)(const VisibleUpdate *u, ptrdiff_t start,
    each weight is read and written once. */
 static void NAME(update_panels)(const PanelUpdate *u, int n_panels)
 {
-    const int extras = u->shrinkage > 0;
+    const int extras = u->shrinkage > 0 || u->max_norm > 0;
     switch (n_panels + extras * GROUP) {
     case 1: NAME(update_group)(u, 1, 0); break;
     case 2: NAME(update_group)(u, 2, 0); break;

@@ -60,6 +60,7 @@ typedef struct {
     char *hidden_offset, *hidden_bias, *hidden_velocity, *hidden_average;
     double learning_rate, momentum, weight_decay, average_rate, offset_rate;
     double shrinkage;          /* of the weights after the step */
+    double max_norm;           /* of the weights of a unit; 0 for any */
 } PanelUpdate;
 
 /* The step of the visible biases (see visible_step). */

@@ -44,6 +44,7 @@ cdef extern from "_simd.h" nogil:
         double average_rate
         double offset_rate
         double shrinkage
+        double max_norm
 
     ctypedef struct VisibleUpdate:
         void *bias

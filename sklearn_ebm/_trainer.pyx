@@ -83,7 +83,7 @@ cdef class Trainer:
     cdef readonly Py_ssize_t n_visible, n_hidden, n_chains, batch_size, n_passes
     cdef readonly uint64_t step
     cdef readonly int n_threads
-    cdef public double momentum, weight_decay, l1_decay, offset_rate
+    cdef public double momentum, weight_decay, l1_decay, max_norm, offset_rate
     cdef Py_ssize_t n_gibbs_steps, n_averaged
     cdef bint persistent, words
     cdef uint64_t key
@@ -339,6 +339,7 @@ cdef class Trainer:
         self.update.reals = NULL if self.rows.binary else &self.reals
         self.update.momentum = self.visible_update.momentum = self.momentum
         self.update.weight_decay = self.weight_decay
+        self.update.max_norm = self.max_norm
         self.update.offset_rate = self.offset_rate
         self.visible_update.bias = self.down.bias
         self.visible_update.offset = self.update.visible_offset

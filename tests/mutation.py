@@ -409,6 +409,18 @@ MUTATIONS = [
         "below",
     ),
     Mutation(
+        "norms capped at their squares",
+        "_leaves_update.h",
+        "(REAL)(most / sqrt(lane[k]))",
+        "(REAL)(most / lane[k])",
+    ),
+    Mutation(
+        "capped weights do not enter their averages",
+        "_leaves_update.h",
+        "*w, u->average ? (V *)(u->average + cell) + q : NULL, mix);",
+        "*w, NULL, mix);",
+    ),
+    Mutation(
         "average of one minibatch too many",
         "_trainer.pyx",
         "v.average_rate = 1.0 / (self.n_averaged + 1)",

@@ -151,6 +151,7 @@ class Trainer:
     momentum: float = 0.0
     weight_decay: float = 0.0
     l1_decay: float = 0.0
+    max_norm: float = 0.0
     offset_rate: float = 0.0
     velocity: tuple | None = None
     mean: object = staticmethod(expit)
@@ -208,7 +209,11 @@ class Trainer:
             for x, d in zip(self.machine, direction, strict=True)
         )
         size = np.maximum(np.abs(weights) - rate * self.l1_decay, 0)
-        self.machine = np.sign(weights) * size, hidden, visible
+        weights = np.sign(weights) * size
+        if self.max_norm:
+            norms = np.linalg.norm(weights, axis=1, keepdims=True)
+            weights = weights * np.minimum(1, self.max_norm / norms)
+        self.machine = weights, hidden, visible
 
 
 # ---- Scores ----

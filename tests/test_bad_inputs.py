@@ -38,6 +38,7 @@ BAD_PARAMETERS = {
     "momentum": [1, 1.0, 1.5, -0.1, NAN, "0.9", None],
     "weight_decay": [-1e-3, NAN, INF, "0", None],
     "l1_decay": [-1e-3, NAN, INF, "0", None],
+    "max_norm": [0, -1.0, NAN, INF, "1", [1.0]],
     "centering": [1, "yes", None],
     "learning_rate_schedule": ["cosine", "Linear", "", 1, None, True],
     "average": [10, 1, "yes", None],

@@ -65,6 +65,7 @@ def test_parameters_begin_with_those_of_scikit_learn():
         "momentum": 0.0,
         "weight_decay": 0.0,
         "l1_decay": 0.0,
+        "max_norm": None,
         "centering": True,
         "learning_rate_schedule": "constant",
         "average": True,

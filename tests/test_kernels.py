@@ -430,7 +430,7 @@ def test_scores_of_a_row_do_not_depend_on_the_others(make, dtype):
 # How the trainer trains: all that is common, and all there is.
 OPTIONS = [
     {"momentum": 0.5, "weight_decay": 0.01},
-    {"momentum": 0.5, "weight_decay": 0.01, "l1_decay": 0.1},
+    {"momentum": 0.5, "weight_decay": 0.01, "l1_decay": 0.1, "max_norm": 2},
 ]
 
 

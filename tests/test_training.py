@@ -17,6 +17,7 @@ VARIANTS = {
     "CD": {"persistent": False},
     "momentum": {"momentum": 0.7},
     "L1": {"l1_decay": 3e-4},
+    "norms": {"max_norm": 0.1, "momentum": 0.5},
     "everything": {
         "n_gibbs_steps": 2,
         "n_chains": 7,
@@ -245,6 +246,33 @@ def test_l1_decay_makes_zeros(average, digits):
     ]
     assert zeros[0] == 0
     assert 0 < 2 * zeros[1] < zeros[2]
+
+
+@pytest.mark.parametrize("centering", [True, False])
+def test_max_norm_scales_the_weights_of_long_units(centering, digits):
+    X = digits[:50]
+    free = trained(X, centering=centering)
+    norms = np.linalg.norm(free["components_"], axis=1)
+    most = np.median(norms)
+    held = trained(X, centering=centering, max_norm=most)
+    scale = np.where(norms > most, most / norms, 1)
+    assert_close(held, free | {"components_": free["components_"] * scale[:, None]})
+    # (One has the median itself, but for rounding.)
+    assert (held["components_"] == free["components_"]).all(axis=1).sum() in (2, 3)
+
+
+@floats
+@pytest.mark.parametrize("average", [True, False])
+def test_max_norm_holds(average, dtype, digits):
+    X = digits.astype(dtype)
+    rbm = BernoulliRBM(16, n_iter=1, average=average, warm_start=True, random_state=0)
+    free = clone(rbm).set_params(n_iter=5).fit(X).components_
+    assert np.median(np.linalg.norm(free, axis=1)) > 1.4
+    rbm.set_params(max_norm=0.7)
+    for _ in range(5):
+        norms = np.linalg.norm(np.float64(rbm.fit(X).components_), axis=1)
+        assert norms.max() < 0.7 * (1 + 70 * np.finfo(dtype).eps)
+    assert np.median(norms) > 0.6
 
 
 @pytest.mark.parametrize("centering", [True, False])

@@ -118,6 +118,11 @@ class BernoulliRBM(
         that are zero throughout the last epoch). Try 1e-4 first: a machine
         without weights learns none, and a strong penalty keeps it there.
 
+    max_norm : float or None, default=None
+        Largest Euclidean norm that the weights of a hidden unit (a row of
+        `components_`) may have: after each step, longer ones are scaled back to
+        it. None means any.
+
     centering : bool, default=True
         Whether to follow the centred gradient, which subtracts the means of the
         data and of the hidden units. It makes learning insensitive to the
@@ -220,6 +225,7 @@ class BernoulliRBM(
         "momentum": [Interval(Real, 0, 1, closed="left")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "l1_decay": [Interval(Real, 0, None, closed="left")],
+        "max_norm": [Interval(Real, 0, None, closed="neither"), None],
         "centering": ["boolean"],
         "learning_rate_schedule": [StrOptions({"constant", "linear"})],
         "average": ["boolean"],
@@ -242,6 +248,7 @@ class BernoulliRBM(
         momentum=0.0,
         weight_decay=0.0,
         l1_decay=0.0,
+        max_norm=None,
         centering=True,
         learning_rate_schedule="constant",
         average=True,
@@ -260,6 +267,7 @@ class BernoulliRBM(
         self.momentum = momentum
         self.weight_decay = weight_decay
         self.l1_decay = l1_decay
+        self.max_norm = max_norm
         self.centering = centering
         self.learning_rate_schedule = learning_rate_schedule
         self.average = average
@@ -479,6 +487,7 @@ class BernoulliRBM(
         trainer.momentum = self.momentum
         trainer.weight_decay = self.weight_decay
         trainer.l1_decay = self.l1_decay
+        trainer.max_norm = self.max_norm or 0.0
         trainer.offset_rate = OFFSET_RATE if self.centering else 0.0
         if self.momentum:
             trainer.start_velocity(state.get("velocity"))
