@@ -63,12 +63,16 @@ static void NAME(feature_sums)(const ActiveRows *groups,
     }
 }
 
-/* One step of ascent of x along g, with optional velocity. */
-INLINE V NAME(step)(V x, V g, V *velocity, REAL rate, REAL momentum)
+/* One step of ascent of x along g, with optional velocity; Nesterov's is a
+   step ahead of it. */
+INLINE V NAME(step)(V x, V g, V *velocity, REAL rate, REAL momentum,
+                    int nesterov)
 {
     if (velocity) {
+        const V gradient = g;
         g = *velocity * momentum + g;
         *velocity = g;
+        if (nesterov) g = gradient + g * momentum;
     }
     return x + g * rate;
 }
@@ -117,6 +121,7 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
 {
     const REAL shrinkage = extras ? (REAL)u->shrinkage : 0;
     const int capped = extras && u->max_norm > 0;
+    const int nesterov = extras && u->nesterov;
     V squares[GROUP][NV];
     const REAL *mu = u->visible_offset, *dv = u->visible_change;
     const REAL rate = (REAL)u->learning_rate, momentum = (REAL)u->momentum;
@@ -164,7 +169,7 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
                 V x = NAME(step)(
                     *w, g - *w * decay,
                     u->velocity ? (V *)(u->velocity + cell) + q : NULL,
-                    rate, momentum);
+                    rate, momentum, nesterov);
                 if (shrinkage > 0) x = NAME(shrink)(x, shrinkage);
                 *w = x;
                 if (capped) {
@@ -181,15 +186,17 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
         for (int q = 0; q < NV; q++) {
             const int k = p * NV + q;
             V *bias = (V *)u->hidden_bias + k;
+            const V mean = ((const V *)u->data_total)[k];
+            V g = change[p][q] - pull[p][q];
+            if (u->sparsity_cost > 0)
+                g += ((REAL)u->sparsity_target - mean) * (REAL)u->sparsity_cost;
             *bias = NAME(step)(
-                *bias, change[p][q] - pull[p][q],
-                u->velocity ? (V *)u->hidden_velocity + k : NULL,
-                rate, momentum);
+                *bias, g, u->velocity ? (V *)u->hidden_velocity + k : NULL,
+                rate, momentum, nesterov);
             NAME(enter)(
                 *bias, u->average ? (V *)u->hidden_average + k : NULL, mix);
             ((V *)u->hidden_offset)[k] = offset[p][q]
-                + (((const V *)u->data_total)[k] - offset[p][q])
-                * (REAL)u->offset_rate;
+                + (mean - offset[p][q]) * (REAL)u->offset_rate;
         }
 }
 
@@ -205,7 +212,11 @@ static void NAME(visible_step)(const VisibleUpdate *u, ptrdiff_t start,
         REAL g = (REAL)(change - (u->sums[2 * i + 1]
                                   - mu[i] * u->projected_change
                                   - change * u->squared_offset));
-        if (velocity) g = velocity[i] = (REAL)u->momentum * velocity[i] + g;
+        if (velocity) {
+            const REAL gradient = g;
+            g = velocity[i] = (REAL)u->momentum * velocity[i] + g;
+            if (u->nesterov) g = gradient + g * (REAL)u->momentum;
+        }
         bias[i] += (REAL)u->learning_rate * g;
         if (average)
             average[i] += (bias[i] - average[i]) * (REAL)u->average_rate;
@@ -217,7 +228,7 @@ static void NAME(visible_step)(const VisibleUpdate *u, ptrdiff_t start,
    each weight is read and written once. */
 static void NAME(update_panels)(const PanelUpdate *u, int n_panels)
 {
-    const int extras = u->shrinkage > 0 || u->max_norm > 0;
+    const int extras = u->shrinkage > 0 || u->max_norm > 0 || u->nesterov;
     switch (n_panels + extras * GROUP) {
     case 1: NAME(update_group)(u, 1, 0); break;
     case 2: NAME(update_group)(u, 2, 0); break;

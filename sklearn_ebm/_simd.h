@@ -61,6 +61,8 @@ typedef struct {
     double learning_rate, momentum, weight_decay, average_rate, offset_rate;
     double shrinkage;          /* of the weights after the step */
     double max_norm;           /* of the weights of a unit; 0 for any */
+    double sparsity_target, sparsity_cost;  /* of the hidden units' means */
+    int nesterov;
 } PanelUpdate;
 
 /* The step of the visible biases (see visible_step). */
@@ -71,6 +73,7 @@ typedef struct {
     double projected_change;   /* change of the hidden means . offsets */
     double squared_offset;     /* offsets . offsets */
     double learning_rate, momentum, average_rate;
+    int nesterov;
 } VisibleUpdate;
 
 /* The leaves of one element type for one instruction set. */

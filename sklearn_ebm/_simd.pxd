@@ -45,6 +45,9 @@ cdef extern from "_simd.h" nogil:
         double offset_rate
         double shrinkage
         double max_norm
+        double sparsity_target
+        double sparsity_cost
+        bint nesterov
 
     ctypedef struct VisibleUpdate:
         void *bias
@@ -57,6 +60,7 @@ cdef extern from "_simd.h" nogil:
         double learning_rate
         double momentum
         double average_rate
+        bint nesterov
 
     ctypedef struct Leaves:
         const char *name

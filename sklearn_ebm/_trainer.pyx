@@ -84,6 +84,8 @@ cdef class Trainer:
     cdef readonly uint64_t step
     cdef readonly int n_threads
     cdef public double momentum, weight_decay, l1_decay, max_norm, offset_rate
+    cdef public double sparsity_target, sparsity_cost
+    cdef public bint nesterov
     cdef Py_ssize_t n_gibbs_steps, n_averaged
     cdef bint persistent, words
     cdef uint64_t key
@@ -339,7 +341,10 @@ cdef class Trainer:
         self.update.reals = NULL if self.rows.binary else &self.reals
         self.update.momentum = self.visible_update.momentum = self.momentum
         self.update.weight_decay = self.weight_decay
+        self.update.nesterov = self.visible_update.nesterov = self.nesterov
         self.update.max_norm = self.max_norm
+        self.update.sparsity_target = self.sparsity_target
+        self.update.sparsity_cost = self.sparsity_cost
         self.update.offset_rate = self.offset_rate
         self.visible_update.bias = self.down.bias
         self.visible_update.offset = self.update.visible_offset

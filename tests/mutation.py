@@ -368,7 +368,7 @@ MUTATIONS = [
     Mutation(
         "hidden offset follows the chains",
         "_leaves_update.h",
-        "(((const V *)u->data_total)[k] - offset[p][q])",
+        "(mean - offset[p][q])",
         "(-((const V *)u->chain_total)[k] - offset[p][q])",
     ),
     # ---- The step ----
@@ -407,6 +407,24 @@ MUTATIONS = [
         "_leaves_update.h",
         "SELECT(below < zero, below, zero)",
         "below",
+    ),
+    Mutation(
+        "Nesterov's step without its gradient",
+        "_leaves_update.h",
+        "if (nesterov) g = gradient + g * momentum;",
+        "if (nesterov) g = g + g * momentum;",
+    ),
+    Mutation(
+        "visible biases without Nesterov's step",
+        "_leaves_update.h",
+        "if (u->nesterov) g = gradient",
+        "if (0) g = gradient",
+    ),
+    Mutation(
+        "sparsity pushes away from its target",
+        "_leaves_update.h",
+        "g += ((REAL)u->sparsity_target - mean)",
+        "g -= ((REAL)u->sparsity_target - mean)",
     ),
     Mutation(
         "norms capped at their squares",

@@ -152,6 +152,9 @@ class Trainer:
     weight_decay: float = 0.0
     l1_decay: float = 0.0
     max_norm: float = 0.0
+    nesterov: bool = False
+    sparsity_target: float = 0.0
+    sparsity_cost: float = 0.0
     offset_rate: float = 0.0
     velocity: tuple | None = None
     mean: object = staticmethod(expit)
@@ -188,22 +191,28 @@ class Trainer:
             self.visible_offset,
             self.hidden_offset,
         )
-        self._ascend(gradient, rate)
+        activity = np.mean(data_means, axis=0, dtype=np.float64)
+        self._ascend(gradient, activity, rate)
         self.step += self.n_gibbs_steps
         self.hidden_offset = self.hidden_offset + self.offset_rate * (
-            np.mean(data_means, axis=0, dtype=np.float64) - self.hidden_offset
+            activity - self.hidden_offset
         )
 
-    def _ascend(self, gradient, rate):
+    def _ascend(self, gradient, activity, rate):
         weights, hidden, visible = gradient
         weights = weights - self.weight_decay * np.float64(self.machine[0])
-        direction = weights, hidden, visible
+        hidden = hidden + self.sparsity_cost * (self.sparsity_target - activity)
+        direction = gradient = weights, hidden, visible
         if self.velocity is not None:
-            direction = tuple(
+            direction = self.velocity = tuple(
                 self.momentum * np.float64(v) + g
-                for v, g in zip(self.velocity, direction, strict=True)
+                for v, g in zip(self.velocity, gradient, strict=True)
             )
-            self.velocity = direction
+        if self.velocity is not None and self.nesterov:
+            direction = tuple(
+                g + self.momentum * v
+                for v, g in zip(self.velocity, gradient, strict=True)
+            )
         weights, hidden, visible = (
             np.float64(x) + rate * d
             for x, d in zip(self.machine, direction, strict=True)
@@ -212,7 +221,7 @@ class Trainer:
         weights = np.sign(weights) * size
         if self.max_norm:
             norms = np.linalg.norm(weights, axis=1, keepdims=True)
-            weights = weights * np.minimum(1, self.max_norm / norms)
+            weights = weights * self.max_norm / np.maximum(norms, self.max_norm)
         self.machine = weights, hidden, visible
 
 

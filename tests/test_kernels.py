@@ -430,7 +430,15 @@ def test_scores_of_a_row_do_not_depend_on_the_others(make, dtype):
 # How the trainer trains: all that is common, and all there is.
 OPTIONS = [
     {"momentum": 0.5, "weight_decay": 0.01},
-    {"momentum": 0.5, "weight_decay": 0.01, "l1_decay": 0.1, "max_norm": 2},
+    {
+        "momentum": 0.5,
+        "nesterov": True,
+        "weight_decay": 0.01,
+        "l1_decay": 0.1,
+        "sparsity_target": 0.2,
+        "sparsity_cost": 0.5,
+        "max_norm": 2,
+    },
 ]
 
 

@@ -1,6 +1,7 @@
 """How BernoulliRBM trains: going on with warm_start and partial_fit, and what each
 parameter does."""
 
+import copy
 import itertools
 
 import numpy as np
@@ -17,12 +18,19 @@ VARIANTS = {
     "CD": {"persistent": False},
     "momentum": {"momentum": 0.7},
     "L1": {"l1_decay": 3e-4},
+    "Nesterov": {"momentum": 0.7, "nesterov": True},
+    "sparse": {"sparsity_target": 0.1},
     "norms": {"max_norm": 0.1, "momentum": 0.5},
     "everything": {
         "n_gibbs_steps": 2,
         "n_chains": 7,
         "momentum": 0.5,
+        "nesterov": True,
         "weight_decay": 1e-3,
+        "l1_decay": 1e-3,
+        "sparsity_target": 0.2,
+        "sparsity_cost": 0.3,
+        "max_norm": 0.5,
         "centering": False,
         "average": False,
     },
@@ -286,6 +294,75 @@ def test_momentum_repeats_the_last_step(centering, momentum, digits):
     found = change(X, 2, momentum=momentum, **parameters)
     wanted = {name: plain[name] + momentum * first[name] for name in PARAMETERS}
     assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("centering", [True, False])
+@pytest.mark.parametrize("momentum", [0.5, 0.9])
+def test_nesterov_momentum_is_a_step_ahead(centering, momentum, digits):
+    X, rate = digits[:50], 0.1
+    model = BernoulliRBM(
+        5,
+        learning_rate=rate,
+        batch_size=50,
+        n_iter=1,
+        momentum=momentum,
+        nesterov=True,
+        centering=centering,
+        average=False,
+        warm_start=True,
+        random_state=0,
+    ).fit(X)
+    first = change(X, 1, learning_rate=rate, centering=centering)
+    start = {name: getattr(model, name).copy() for name in PARAMETERS}
+    found = change(X, 1, **model.get_params() | {"warm_start": False})
+    assert_close(found, {name: first[name] * (1 + momentum) for name in PARAMETERS})
+    # The second minibatch has a gradient g of its own, which a step without
+    # momentum shows; the velocity v is momentum * first + g, the step g + momentum * v.
+    plain = copy.deepcopy(model).set_params(momentum=0.0).fit(X)
+    model.fit(X)
+    for name in PARAMETERS:
+        g = getattr(plain, name) - start[name]
+        wanted = g + momentum * (momentum * first[name] + g)
+        found = getattr(model, name) - start[name]
+        np.testing.assert_allclose(found, wanted, atol=1e-12, err_msg=name)
+
+
+def test_nesterov_without_momentum_is_no_matter(digits):
+    assert_close(
+        trained(digits[:50], 3, nesterov=True), trained(digits[:50], 3), atol=0, rtol=0
+    )
+
+
+@pytest.mark.parametrize("centering", [True, False])
+def test_sparsity_pulls_the_hidden_biases_only(centering, digits):
+    X, rate, target, cost = digits[:50], 0.1, 0.2, 0.7
+    means = BernoulliRBM(5, n_iter=0, random_state=0).fit(X).transform(X).mean(axis=0)
+    free = trained(X, learning_rate=rate, centering=centering)
+    held = trained(
+        X,
+        learning_rate=rate,
+        centering=centering,
+        sparsity_target=target,
+        sparsity_cost=cost,
+    )
+    pull = {"intercept_hidden_": rate * cost * (target - means)}
+    assert_close(held, {name: free[name] + pull.get(name, 0) for name in PARAMETERS})
+
+
+@pytest.mark.parametrize("centering", [True, False])
+@pytest.mark.parametrize("target", [0.1, 0.3, 0.8])
+def test_sparsity_brings_the_units_near_the_target(target, centering, digits):
+    rbm = BernoulliRBM(16, centering=centering, random_state=0)
+    far = [
+        np.abs(rbm.fit(digits).transform(digits).mean(axis=0) - target).mean()
+        for rbm in (
+            rbm,
+            clone(rbm).set_params(sparsity_target=target),
+            clone(rbm).set_params(sparsity_target=target, sparsity_cost=3),
+        )
+    ]
+    assert far[2] < min(0.05, 0.8 * far[1])
+    assert far[1] < 0.9 * far[0]
 
 
 def test_linear_schedule_falls_to_zero(digits):

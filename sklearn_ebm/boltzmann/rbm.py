@@ -111,12 +111,27 @@ class BernoulliRBM(
         Strength of the L2 penalty ``weight_decay / 2 * ||components_||^2``,
         subtracted from the mean log-likelihood.
 
+    nesterov : bool, default=False
+        Whether the momentum is Nesterov's, which steps along the gradient plus
+        `momentum` times the new velocity [4]_. Without `momentum` it is no matter.
+
     l1_decay : float, default=0.0
         Strength of the L1 penalty ``l1_decay * sum |components_|``. After each
         step all weights are drawn towards zero by ``learning_rate * l1_decay``
         but not past it, so that some become exactly zero (with `average`, those
         that are zero throughout the last epoch). Try 1e-4 first: a machine
         without weights learns none, and a strong penalty keeps it there.
+
+    sparsity_target : float or None, default=None
+        Share of the rows, in (0, 1), for which a hidden unit should be on. Its
+        bias is pulled up or down until the mean of the unit over the data comes
+        near it. None leaves the units alone.
+
+    sparsity_cost : float, default=0.1
+        Strength of that pull: ``sparsity_cost * (sparsity_target - mean)``, with
+        the mean over the minibatch, is added to the gradient of the hidden biases
+        (only) [5]_. The likelihood pulls too, and where both rest depends on the
+        cost.
 
     max_norm : float or None, default=None
         Largest Euclidean norm that the weights of a hidden unit (a row of
@@ -201,6 +216,10 @@ class BernoulliRBM(
        divergence", Neural Computation 14, 2002.
     .. [3] J. Melchior, A. Fischer, L. Wiskott, "How to center deep Boltzmann
        machines", JMLR 17, 2016.
+    .. [4] Y. Bengio, N. Boulanger-Lewandowski, R. Pascanu, "Advances in
+       optimizing recurrent networks", ICASSP 2013.
+    .. [5] H. Lee, C. Ekanadham, A. Y. Ng, "Sparse deep belief net model for
+       visual area V2", NIPS 2007.
 
     Examples
     --------
@@ -224,7 +243,10 @@ class BernoulliRBM(
         "n_chains": [Interval(Integral, 1, None, closed="left"), None],
         "momentum": [Interval(Real, 0, 1, closed="left")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "nesterov": ["boolean"],
         "l1_decay": [Interval(Real, 0, None, closed="left")],
+        "sparsity_target": [Interval(Real, 0, 1, closed="neither"), None],
+        "sparsity_cost": [Interval(Real, 0, None, closed="left")],
         "max_norm": [Interval(Real, 0, None, closed="neither"), None],
         "centering": ["boolean"],
         "learning_rate_schedule": [StrOptions({"constant", "linear"})],
@@ -247,7 +269,10 @@ class BernoulliRBM(
         n_chains=None,
         momentum=0.0,
         weight_decay=0.0,
+        nesterov=False,
         l1_decay=0.0,
+        sparsity_target=None,
+        sparsity_cost=0.1,
         max_norm=None,
         centering=True,
         learning_rate_schedule="constant",
@@ -266,7 +291,10 @@ class BernoulliRBM(
         self.n_chains = n_chains
         self.momentum = momentum
         self.weight_decay = weight_decay
+        self.nesterov = nesterov
         self.l1_decay = l1_decay
+        self.sparsity_target = sparsity_target
+        self.sparsity_cost = sparsity_cost
         self.max_norm = max_norm
         self.centering = centering
         self.learning_rate_schedule = learning_rate_schedule
@@ -486,7 +514,11 @@ class BernoulliRBM(
         )
         trainer.momentum = self.momentum
         trainer.weight_decay = self.weight_decay
+        trainer.nesterov = self.nesterov
         trainer.l1_decay = self.l1_decay
+        if self.sparsity_target is not None:
+            trainer.sparsity_target = self.sparsity_target
+            trainer.sparsity_cost = self.sparsity_cost
         trainer.max_norm = self.max_norm or 0.0
         trainer.offset_rate = OFFSET_RATE if self.centering else 0.0
         if self.momentum:
