@@ -83,10 +83,12 @@ cdef class Trainer:
     cdef readonly Py_ssize_t n_visible, n_hidden, n_chains, batch_size, n_passes
     cdef readonly uint64_t step
     cdef readonly int n_threads
+    # Each may change between minibatches.
+    cdef public Py_ssize_t n_gibbs_steps
     cdef public double momentum, weight_decay, l1_decay, max_norm, offset_rate
     cdef public double sparsity_target, sparsity_cost
     cdef public bint nesterov
-    cdef Py_ssize_t n_gibbs_steps, n_averaged
+    cdef Py_ssize_t n_averaged
     cdef bint persistent, words
     cdef uint64_t key
     cdef object dtype

@@ -73,6 +73,18 @@ def minibatch_rates(learning_rate, schedule, epoch, n_epochs, n_batches):
     return learning_rate * (1.0 - done)
 
 
+def gibbs_steps(n_gibbs_steps, epoch, n_epochs):
+    """Gibbs sweeps for each minibatch of an epoch.
+
+    A number or, with a pair, from its first number in the first of `n_epochs`
+    evenly to its second one in the last.
+    """
+    if not isinstance(n_gibbs_steps, tuple):
+        return n_gibbs_steps
+    first, last = n_gibbs_steps
+    return first + round((last - first) * epoch / max(1, n_epochs - 1))
+
+
 def epoch_order(n_rows, key, epoch):
     """Rows in the order in which an epoch shows them."""
     return np.random.default_rng([key, epoch]).permutation(n_rows)

@@ -39,6 +39,7 @@ except ImportError:
 __all__ = [
     "CallbackSupportMixin",
     "Interval",
+    "PairOf",
     "StrOptions",
     "check_count",
     "check_fixed",
@@ -54,6 +55,18 @@ __all__ = [
 
 # What the kernels read as it is; anything else becomes float64.
 DTYPES = [np.float64, np.float32, np.bool_, np.uint8]
+
+
+class PairOf(Interval):
+    """Constraint on a parameter: a tuple of two numbers of an interval."""
+
+    def is_satisfied_by(self, val):
+        """Whether a value keeps to the constraint."""
+        is_number = super().is_satisfied_by
+        return isinstance(val, tuple) and len(val) == 2 and all(map(is_number, val))
+
+    def __str__(self):
+        return f"a tuple of two, each {super().__str__()}"
 
 
 def check_parameters(estimator):

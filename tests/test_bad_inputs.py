@@ -32,7 +32,7 @@ BAD_PARAMETERS = {
     "n_iter": [-1, 1.5, "10", None, NAN, INF],
     "verbose": [-1, "yes", None, 1.5],
     "random_state": [-1, "seed", 1.5, [1, 2]],
-    "n_gibbs_steps": [0, -1, 1.5, "1", None],
+    "n_gibbs_steps": [0, -1, 1.5, "1", None, (1,), (1, 2, 3), (0, 2), (1, 2.5), [1, 2]],
     "persistent": [1, 0, "yes", None],
     "n_chains": [0, -5, 2.5, "10", NAN],
     "momentum": [1, 1.0, 1.5, -0.1, NAN, "0.9", None],

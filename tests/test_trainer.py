@@ -62,7 +62,10 @@ def check_training(
     centred=True,
     **options,
 ):
-    """Every minibatch of an epoch does what the twin does from the same state."""
+    """Every minibatch of an epoch does what the twin does from the same state.
+
+    n_gibbs_steps may be a list, of which the minibatches take turns.
+    """
     dtype, persistent = machine[0].dtype, chains is not None
     trainer, visible_offset = make_trainer(
         X,
@@ -70,7 +73,6 @@ def check_training(
         chains,
         rng,
         batch_size=batch_size,
-        n_gibbs_steps=n_gibbs_steps,
         centred=centred,
     )
     set_options(trainer, options)
@@ -78,12 +80,14 @@ def check_training(
     rates = rng.uniform(0.5, 1, trainer.n_batches)
     trainer.start_average()
     seen = []
+    n_steps = np.resize(n_gibbs_steps, trainer.n_batches)
     for batch in range(trainer.n_batches):
+        trainer.n_gibbs_steps = n_steps[batch]
         twin = twin_of(
             trainer,
             visible_offset,
             persistent=persistent,
-            n_gibbs_steps=n_gibbs_steps,
+            n_gibbs_steps=n_steps[batch],
             **options,
         )
         data = plain(X)[order[batch * batch_size : (batch + 1) * batch_size]]
@@ -145,6 +149,7 @@ def test_training(batch_size, n_chains, kind, dtype):
     [
         {"centred": False},
         {"n_gibbs_steps": 3},
+        {"n_gibbs_steps": [1, 3, 2]},
         {"momentum": 0.5},
         {"weight_decay": 0.1},
         {"l1_decay": 0.1},

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from common import PARAMETERS, all_states, assert_same_model, floats
 from sklearn_ebm import BernoulliRBM
+from sklearn_ebm._training import gibbs_steps
 
 # ---- Going on ----
 
@@ -372,6 +373,37 @@ def test_linear_schedule_falls_to_zero(digits):
     falling = trained(X, 2, learning_rate=0.2, learning_rate_schedule="linear")
     found = {name: falling[name] - first[name] for name in PARAMETERS}
     assert_close(found, {name: constant[name] / 2 for name in PARAMETERS})
+
+
+def test_number_of_steps_of_an_epoch():
+    def growth(*parameters, n_epochs):
+        return [gibbs_steps(*parameters, epoch, n_epochs) for epoch in range(n_epochs)]
+
+    assert growth(3, n_epochs=4) == [3, 3, 3, 3]
+    assert growth((1, 5), n_epochs=5) == [1, 2, 3, 4, 5]
+    assert growth((1, 5), n_epochs=3) == [1, 3, 5]
+    assert growth((1, 2), n_epochs=6) == [1, 1, 1, 2, 2, 2]
+    assert growth((4, 1), n_epochs=4) == [4, 3, 2, 1]
+    assert growth((2, 9), n_epochs=1) == [2]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_growing_number_of_steps(persistent, digits):
+    X = digits[:95]
+    rbm = BernoulliRBM(5, persistent=persistent, average=False, random_state=0)
+    model = clone(rbm).set_params(n_gibbs_steps=(1, 5), n_iter=3).fit(X)
+    steps = clone(rbm).set_params(warm_start=True, n_iter=1)
+    for n in (1, 3, 5):
+        steps.set_params(n_gibbs_steps=n).fit(X)
+    assert_same_model(model, steps)
+    # Every sweep has had a step of the random counter of its own.
+    assert model._state["step"] == 10 * (1 + 3 + 5)
+
+
+def test_partial_fit_does_the_last_number_of_steps(digits):
+    rbm = BernoulliRBM(5, n_gibbs_steps=(1, 3), random_state=0)
+    wanted = clone(rbm).set_params(n_gibbs_steps=3).partial_fit(digits[:50])
+    assert_same_model(rbm.partial_fit(digits[:50]), wanted)
 
 
 def test_history(digits):

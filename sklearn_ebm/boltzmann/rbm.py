@@ -23,10 +23,17 @@ from .._panels import Panels
 from .._rows import Rows
 from .._scores import score_rows
 from .._trainer import Trainer
-from .._training import Pacer, epoch_order, minibatch_rates, train_epoch
+from .._training import (
+    Pacer,
+    epoch_order,
+    gibbs_steps,
+    minibatch_rates,
+    train_epoch,
+)
 from .._validation import (
     CallbackSupportMixin,
     Interval,
+    PairOf,
     StrOptions,
     check_count,
     check_missing,
@@ -93,8 +100,10 @@ class BernoulliRBM(
         Seeds the initial weights, the order of the rows and all sampling. An int
         gives the same model bit for bit, on any number of threads.
 
-    n_gibbs_steps : int, default=1
-        Gibbs sweeps of the chains for each minibatch.
+    n_gibbs_steps : int or tuple of two int, default=1
+        Gibbs sweeps of the chains for each minibatch. A pair ``(first, last)``
+        lets them grow evenly from `first` in the first epoch of `fit` to `last`
+        in the last; `partial_fit` does `last`.
 
     persistent : bool, default=True
         Whether the chains go on from where the last minibatch left them (PCD) or
@@ -238,7 +247,10 @@ class BernoulliRBM(
         "n_iter": [Interval(Integral, 0, None, closed="left")],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
-        "n_gibbs_steps": [Interval(Integral, 1, None, closed="left")],
+        "n_gibbs_steps": [
+            Interval(Integral, 1, None, closed="left"),
+            PairOf(Integral, 1, None, closed="left"),
+        ],
         "persistent": ["boolean"],
         "n_chains": [Interval(Integral, 1, None, closed="left"), None],
         "momentum": [Interval(Real, 0, 1, closed="left")],
@@ -345,6 +357,9 @@ class BernoulliRBM(
             for epoch in range(self.n_iter):
                 task = callbacks.subcontext(task_name="epoch")
                 task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+                trainer.n_gibbs_steps = gibbs_steps(
+                    self.n_gibbs_steps, epoch, self.n_iter
+                )
                 rates = minibatch_rates(
                     self.learning_rate,
                     self.learning_rate_schedule,
@@ -508,7 +523,7 @@ class BernoulliRBM(
             chains=self._chains() if self.persistent else None,
             key=state["key"],
             step=state["step"],
-            n_gibbs_steps=self.n_gibbs_steps,
+            n_gibbs_steps=np.ravel(self.n_gibbs_steps)[-1],
             visible_offset=state["visible_offset"] if self.centering else 0.0,
             hidden_offset=state["hidden_offset"] if self.centering else 0.0,
         )
