@@ -12,7 +12,10 @@ import sys
 from numpydoc.validate import validate
 
 PACKAGE = "sklearn_ebm"
-MODULES = [PACKAGE, f"{PACKAGE}.likelihood", f"{PACKAGE}.layered"]
+MODULES = [
+    PACKAGE,
+    *(f"{PACKAGE}.{m}" for m in ("likelihood", "layered", "monitoring")),
+]
 # A page for every method would be noise: extended summary, See Also, examples.
 # RT02 forbids the names that scikit-learn gives to what its methods return.
 NOT_ASKED_FOR = {"ES01", "SA01", "SA04", "EX01", "RT02"}

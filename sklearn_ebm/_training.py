@@ -1,12 +1,15 @@
-"""Epochs of a fit: order of the rows, learning rates, time, and Ctrl-C.
+"""Epochs of a fit: which rows and in what order, learning rates, time, and Ctrl-C.
 
 The kernel owns minibatches; this module decides what each epoch feeds it and
 calls it in pieces short enough that an interrupt is heard at once.
 """
 
+import math
 import time
 
 import numpy as np
+
+from ._rows import Rows
 
 # Longest stay in a kernel between two chances to be interrupted, in seconds.
 PATIENCE = 0.1
@@ -14,6 +17,8 @@ PATIENCE = 0.1
 # threads; sooner if the last try was a success.
 PROBE_EVERY = 12
 PROBE_SIZE = 8
+# Held-out rows that are copied at a time, to subtract them from the means.
+CHUNK = 1000
 
 
 class Pacer:
@@ -61,6 +66,60 @@ class Pacer:
                     self.size = max(1, int(PATIENCE / pace))
 
 
+class Division:
+    """Rows to train on, and rows held out of the training, of which none is copied.
+
+    Parameters
+    ----------
+    X, rows : ndarray or CSR matrix, and its Rows
+        All rows.
+
+    fraction : float
+        Share of the rows that is held out: a permutation says which.
+
+    key : int
+        Determines the permutation, so that training that goes on with the same
+        data never sees what was held out before.
+
+    Attributes
+    ----------
+    training : int or ndarray
+        Numbers of the rows to train on, or how many there are if these are all.
+
+    n_rows : int
+        Number of rows to train on.
+
+    column_means : ndarray
+        Means of the columns over the rows to train on.
+
+    held_out : ndarray
+        Numbers of the other rows, in random order.
+    """
+
+    def __init__(self, X, rows, fraction, key):
+        n_held_out = math.ceil(fraction * rows.n_rows)
+        self.n_rows = rows.n_rows - n_held_out
+        if self.n_rows < 1:
+            raise ValueError(
+                f"validation_fraction={fraction} leaves no rows to train on of the "
+                f"n_samples={rows.n_rows} there are."
+            )
+        self.training, self.column_means = rows.n_rows, rows.column_means
+        self.held_out = np.arange(0)
+        if n_held_out:
+            order = np.random.default_rng([key, 0, 2]).permutation(rows.n_rows)
+            self.held_out = order[:n_held_out]
+            self.training = np.sort(order[n_held_out:])
+            self.column_means = self._training_means(X, rows)
+
+    def _training_means(self, X, rows):
+        total = rows.n_rows * rows.column_means
+        for start in range(0, len(self.held_out), CHUNK):
+            chunk = Rows(X[np.sort(self.held_out[start : start + CHUNK])], rows.dtype)
+            total -= chunk.n_rows * chunk.column_means
+        return total / self.n_rows
+
+
 def minibatch_rates(learning_rate, schedule, epoch, n_epochs, n_batches):
     """Learning rate of every minibatch of an epoch.
 
@@ -85,14 +144,65 @@ def gibbs_steps(n_gibbs_steps, epoch, n_epochs):
     return first + round((last - first) * epoch / max(1, n_epochs - 1))
 
 
-def epoch_order(n_rows, key, epoch):
-    """Rows in the order in which an epoch shows them."""
-    return np.random.default_rng([key, epoch]).permutation(n_rows)
+def epoch_order(rows, key, epoch):
+    """Rows (their numbers, or how many) in the order in which an epoch shows them."""
+    return np.random.default_rng([key, epoch]).permutation(rows)
 
 
-def train_epoch(trainer, order, rates, pacer):
-    """Show a trainer all rows once; returns the seconds it took."""
-    begin = time.perf_counter()
-    trainer.begin_epoch(order, rates)
-    pacer.run(trainer.run, len(rates) * trainer.sweeps_per_batch)
-    return time.perf_counter() - begin
+class Run:
+    """The epochs of one call of `fit` or `partial_fit`.
+
+    Parameters
+    ----------
+    trainer : Trainer
+        The kernel that is trained.
+
+    division : Division
+        Which rows it trains on.
+
+    monitor : Monitor, default=None
+        What measures the model after every epoch.
+
+    stopping : Stopping, default=None
+        What chooses the best epoch by the numbers of the monitor.
+    """
+
+    def __init__(self, trainer, division, monitor=None, stopping=None):
+        self.trainer, self.division = trainer, division
+        self.monitor, self.stopping = monitor, stopping
+        self.pacer = Pacer(trainer.n_threads)
+        self.n_batches = -(-division.n_rows // trainer.batch_size)
+
+    def epoch(self, key, rates, averaging):
+        """Show the trainer its rows once; returns what to enter in the history."""
+        trainer = self.trainer
+        order = epoch_order(self.division.training, key, trainer.step)
+        if averaging:
+            trainer.start_average()
+        begin = time.perf_counter()
+        trainer.begin_epoch(order, rates)
+        self.pacer.run(trainer.run, len(rates) * trainer.sweeps_per_batch)
+        entry = {
+            "learning_rate": float(rates[0]),
+            "seconds": time.perf_counter() - begin,
+            "weight_norm": trainer.weight_norm(),
+        }
+        if self.monitor is not None:
+            self.measured = trainer.averages()
+            entry |= self.monitor.measure(self.measured)
+        return entry
+
+    def end_epoch(self, entry, n_iter):
+        """Take note of what has been entered as epoch n_iter."""
+        if self.stopping is not None:
+            self.stopping.see(entry, n_iter, self.measured)
+
+    @property
+    def best(self):
+        """The best epoch, or None where the last one is to be kept."""
+        return None if self.stopping is None else self.stopping.best
+
+    def parameters(self):
+        """Return the parameters that are the fitted ones."""
+        best = self.best
+        return self.trainer.averages() if best is None else best["parameters"]

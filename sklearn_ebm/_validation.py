@@ -12,7 +12,12 @@ from sklearn.utils.validation import check_array, validate_data
 from ._rows import Rows
 
 try:  # scikit-learn >= 1.9
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import (
+        CallbackSupportMixin,
+        ProgressBar,
+        ScoringMonitor,
+        with_callbacks,
+    )
 except ImportError:
 
     class CallbackSupportMixin:
@@ -31,6 +36,15 @@ except ImportError:
         def call_on_fit_task_end(self, **_):
             return False
 
+    class ProgressBar:
+        """Stands for a callback that nobody can have set."""
+
+    class ScoringMonitor:
+        """Says what it would take to have one."""
+
+        def __init__(self, *, scoring):
+            raise ImportError("Callbacks need scikit-learn 1.9 or newer.")
+
     def with_callbacks(method):
         """Return the method as it is."""
         return method
@@ -40,6 +54,7 @@ __all__ = [
     "CallbackSupportMixin",
     "Interval",
     "PairOf",
+    "ScoringMonitor",
     "StrOptions",
     "check_count",
     "check_fixed",
@@ -48,7 +63,7 @@ __all__ = [
     "check_rows",
     "check_states",
     "check_values",
-    "has_callbacks",
+    "is_watched",
     "random_key",
     "with_callbacks",
 ]
@@ -75,9 +90,15 @@ def check_parameters(estimator):
         estimator._validate_params()
 
 
-def has_callbacks(estimator):
-    """Whether somebody looks at the estimator while it is being fitted."""
-    return bool(getattr(estimator, "_skl_callbacks", ()))
+def is_watched(estimator):
+    """Whether a callback may look at the estimator in any epoch, or stop it there.
+
+    A progress bar only counts the epochs.
+    """
+    return any(
+        type(callback) is not ProgressBar
+        for callback in getattr(estimator, "_skl_callbacks", ())
+    )
 
 
 def check_rows(

@@ -46,6 +46,11 @@ BAD_PARAMETERS = {
     "learning_rate_schedule": ["cosine", "Linear", "", 1, None, True],
     "average": [10, 1, "yes", None],
     "warm_start": [1, 0, "yes", None],
+    "early_stopping": [1, 0, "yes", None],
+    "validation_fraction": [0, 1, 0.0, 1.0, -0.1, NAN, "0.1", None],
+    "n_iter_no_change": [0, -1, 2.5, "5", None, NAN, INF],
+    "tol": [-1e-4, NAN, INF, "0", None],
+    "monitor": ["score", "", "Pseudo_Likelihood", 1, None],
 }
 
 

@@ -73,6 +73,11 @@ def test_parameters_begin_with_those_of_scikit_learn():
         "learning_rate_schedule": "constant",
         "average": True,
         "warm_start": False,
+        "early_stopping": False,
+        "validation_fraction": 0.1,
+        "n_iter_no_change": 5,
+        "tol": 1e-4,
+        "monitor": "pseudo_likelihood",
     }
 
 

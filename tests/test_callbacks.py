@@ -1,8 +1,10 @@
 """scikit-learn's callbacks see every epoch, can stop it, and change nothing."""
 
+import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 
@@ -145,9 +147,176 @@ def test_callbacks_in_a_pipeline(estimator, propagated, digits, labels, callback
     assert pipeline.predict(digits[:5]).shape == (5,)
 
 
-def test_progress_bar(digits, callbacks, capsys):
+# ---- A progress bar ----
+
+
+@pytest.fixture
+def progress_bar(callbacks):
+    pytest.importorskip("rich", reason="scikit-learn's progress bar needs it")
     from sklearn.callback import ProgressBar
 
-    pytest.importorskip("rich", reason="scikit-learn's progress bar needs it")
-    model = clone(PUBLIC_ESTIMATORS[0]).set_callbacks(ProgressBar())
-    assert model.fit(digits[:100]).n_iter_ == model.n_iter
+    return ProgressBar(max_propagation_depth=None)
+
+
+@every_estimator
+def test_progress_bar_changes_nothing(estimator, digits, progress_bar, capsys):
+    model = clone(estimator).set_callbacks(progress_bar).fit(digits[:100])
+    assert_same_model(model, clone(estimator).fit(digits[:100]))
+    printed = capsys.readouterr().out
+    assert f"{type(model).__name__} - fit" in printed
+    assert "100%" in printed
+
+
+def test_progress_bar_of_an_early_stop(digits, progress_bar, capsys):
+    model = clone(PUBLIC_ESTIMATORS[0]).set_params(n_iter=100, early_stopping=True)
+    model.set_params(learning_rate=1e-6, tol=1.0).set_callbacks(progress_bar)
+    assert model.fit(digits[:100]).n_iter_ < 100
+    assert "100%" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore:The estimator MinMaxScaler does not support")
+def test_progress_bar_of_a_pipeline(digits, labels, progress_bar, capsys):
+    pipeline = Pipeline(
+        [
+            ("scale", MinMaxScaler()),
+            ("rbm", clone(PUBLIC_ESTIMATORS[0])),
+            ("classify", LogisticRegression()),
+        ]
+    )
+    pipeline.set_callbacks(progress_bar).fit(digits[:100], labels[:100])
+    printed = capsys.readouterr().out
+    assert "Pipeline - fit" in printed
+    assert "BernoulliRBM - fit" in printed
+    plain = clone(PUBLIC_ESTIMATORS[0]).fit(MinMaxScaler().fit_transform(digits[:100]))
+    assert_same_model(pipeline["rbm"], plain)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_progress_bar_of_a_grid_search(n_jobs, digits, progress_bar, capsys):
+    grid = {"n_components": [2, 5]}
+    search = GridSearchCV(
+        clone(PUBLIC_ESTIMATORS[0]), grid, cv=2, n_jobs=n_jobs, error_score="raise"
+    )
+    search.set_callbacks(progress_bar).fit(digits[:100])
+    printed = capsys.readouterr().out
+    assert "GridSearchCV - fit" in printed
+    assert "BernoulliRBM - fit" in printed
+    wanted = clone(PUBLIC_ESTIMATORS[0]).set_params(**search.best_params_)
+    assert_same(
+        outputs(search.best_estimator_, digits[:5]),
+        outputs(wanted.fit(digits[:100]), digits[:5]),
+    )
+
+
+# ---- Stops ----
+
+
+@every_estimator
+def test_model_stopped_by_a_callback_is_usable(estimator, digits, callbacks):
+    model = clone(estimator).set_params(n_iter=6).set_callbacks(Recorder(stop_at=2))
+    model.fit(digits[:100])
+    assert all(len(entries) == 2 for entries in model.history_.values())
+    for result in outputs(model, digits[:20]).values():
+        assert np.isfinite(result).all()
+    model.sample(3, 5)
+    model.set_callbacks().set_params(warm_start=True, n_iter=3).fit(digits[:100])
+    assert model.partial_fit(digits[:20]).n_iter_ == 6
+
+
+def test_callback_stops_an_early_stopping_fit_at_its_best_model(digits, callbacks):
+    estimator = clone(PUBLIC_ESTIMATORS[0]).set_params(n_iter=100, early_stopping=True)
+    estimator.set_params(learning_rate=1e-6, tol=0.0, n_iter_no_change=100)
+
+    def look(fitted):
+        return fitted.components_, fitted.best_n_iter_
+
+    recorder = Recorder(stop_at=3, look=look)
+    model = clone(estimator).set_callbacks(recorder).fit(digits[:100])
+    assert model.n_iter_ == 3
+    # What a callback sees is what the fit would leave if it stopped there.
+    for n, (components, best) in enumerate(recorder.seen, start=1):
+        wanted = clone(estimator).set_params(n_iter=n).fit(digits[:100])
+        assert_same(components, wanted.components_)
+        assert best == wanted.best_n_iter_
+
+
+# ---- Our own monitor ----
+
+
+def first_weight(model, X):
+    return model.components_[0, 0]
+
+
+def two_scores(model, X):
+    return {"score": model.score(X), "rows": len(X)}
+
+
+@pytest.fixture
+def training_monitor(callbacks):
+    from sklearn_ebm.monitoring import TrainingMonitor
+
+    return TrainingMonitor
+
+
+@every_estimator
+def test_monitor_logs_the_history(estimator, digits, training_monitor):
+    monitor = training_monitor()
+    model = clone(estimator).set_callbacks(monitor).fit(digits[:100])
+    log = monitor.get_logs().data
+    assert len(log) == model.n_iter_
+    assert {epoch["task_name"] for epoch in log} == {"epoch"}
+    for name, entries in model.history_.items():
+        assert [epoch[name] for epoch in log] == entries, name
+    assert model.history_["pseudo_likelihood"][-1] == pytest.approx(
+        model.score(digits[:100])
+    )
+    plain = clone(estimator).fit(digits[:100])
+    model.history_ = plain.history_
+    assert_same(outputs(model, digits), outputs(plain, digits))
+    assert_same(model._state, plain._state)
+
+
+def test_monitor_logs_a_score(digits, training_monitor):
+    held_out = digits[100:200]
+    estimator = PUBLIC_ESTIMATORS[0]
+    for scoring in (first_weight, two_scores, lambda model, X: model.score(held_out)):
+        monitor = training_monitor(scoring)
+        model = clone(estimator).set_callbacks(monitor).fit(digits[:100])
+        # It has not asked for anything else.
+        assert_same_model(model, clone(estimator).fit(digits[:100]))
+        log = monitor.get_logs().data
+        for n, epoch in enumerate(log, start=1):
+            wanted = scoring(
+                clone(estimator).set_params(n_iter=n).fit(digits[:100]), digits[:100]
+            )
+            wanted = wanted if isinstance(wanted, dict) else {"score": wanted}
+            assert {name: epoch[name] for name in wanted} == wanted
+        assert len(log) == model.n_iter
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_monitor_of_a_grid_search(n_jobs, digits, training_monitor):
+    monitor = training_monitor(two_scores)
+    rbm = clone(PUBLIC_ESTIMATORS[0]).set_callbacks(monitor)
+    grid = {"n_components": [2, 5]}
+    search = GridSearchCV(rbm, grid, cv=2, n_jobs=n_jobs, error_score="raise")
+    search.fit(digits[:100])
+    log = monitor.get_logs().data
+    assert len(log) == (2 * 2 + 1) * rbm.n_iter
+    assert [epoch["rows"] for epoch in log].count(50) == 2 * 2 * rbm.n_iter
+    last = log[-1] if log[-1]["rows"] == 100 else log[rbm.n_iter - 1]
+    assert last["score"] == search.best_estimator_.score(digits[:100])
+
+
+def test_monitor_in_a_pipeline(digits, labels, training_monitor):
+    monitor = training_monitor()
+    rbm = clone(PUBLIC_ESTIMATORS[0]).set_callbacks(monitor)
+    steps = [("scale", MinMaxScaler()), ("rbm", rbm), ("end", LogisticRegression())]
+    pipeline = Pipeline(steps).fit(digits[:100], labels[:100])
+    scores = [epoch["pseudo_likelihood"] for epoch in monitor.get_logs().data]
+    assert scores == pipeline["rbm"].history_["pseudo_likelihood"]
+
+
+def test_monitor_takes_a_callable(training_monitor):
+    with pytest.raises(TypeError, match="scoring .*'score'"):
+        training_monitor("score")

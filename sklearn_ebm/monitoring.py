@@ -1,0 +1,274 @@
+"""What is watched while a model trains: numbers, when to stop, idle hidden units."""
+
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from ._rows import Rows
+from ._training import epoch_order
+from ._validation import ScoringMonitor
+
+__all__ = ["TrainingMonitor"]
+
+# Rows of the fixed sample on which a model in training is judged.
+MONITOR_ROWS = 500
+# A hidden unit whose probability of being on stays within this of 0 or of 1 for
+# every row of the sample is dead or saturated.
+IDLE = 0.01
+
+
+class TrainingMonitor(ScoringMonitor):
+    """Callback that logs, after every epoch, how the training of a model goes.
+
+    `sklearn.callback.ScoringMonitor` for models that are fitted without y. Set it
+    with ``estimator.set_callbacks(monitor)``, also on an estimator within a
+    pipeline or a grid search. Needs scikit-learn 1.9 or newer.
+
+    Parameters
+    ----------
+    scoring : callable, default=None
+        Called after every epoch as ``scoring(model, X)`` with the model, fitted as
+        it would be if `fit` stopped there, and the training data. Returns a number,
+        logged as "score", or a dict of numbers by name. None logs what `history_`
+        says of the epoch, and asks for its dearer numbers: those that need a
+        sample of the data.
+
+    See Also
+    --------
+    sklearn.callback.ScoringMonitor : Logs scores that need y.
+
+    Notes
+    -----
+    The logs come from `get_logs`, as described for
+    `sklearn.callback.ScoringMonitor`: ``get_logs().data`` has a dict for every
+    epoch of the last fit (of the outermost estimator).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_ebm import BernoulliRBM
+    >>> from sklearn_ebm.monitoring import TrainingMonitor
+    >>> X = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]])
+    >>> monitor = TrainingMonitor()
+    >>> rbm = BernoulliRBM(2, n_iter=3, random_state=0).set_callbacks(monitor)
+    >>> rbm.fit(X).n_iter_
+    3
+    >>> [round(epoch["hidden_activity"], 1) for epoch in monitor.get_logs().data]
+    [0.5, 0.5, 0.5]
+    """
+
+    def __init__(self, scoring=None):
+        if not (scoring is None or callable(scoring)):
+            raise TypeError(f"scoring must be a callable or None, got {scoring!r}.")
+        super().__init__(scoring=_Scorer(scoring))
+        self.wants_history = scoring is None
+
+    def on_fit_task_end(self, estimator, context, *, X=None, fitted_estimator=None):
+        """Log the model of an epoch that has ended.
+
+        Parameters
+        ----------
+        estimator : estimator
+            The estimator that is being fitted.
+
+        context : sklearn.callback.CallbackContext
+            What has ended.
+
+        X : {array-like, sparse matrix}, default=None
+            The training data.
+
+        fitted_estimator : estimator, default=None
+            The model as it would be if `fit` stopped here.
+        """
+        if context.task_name == "epoch":
+            # Its own kind scores nothing without y.
+            super().on_fit_task_end(
+                estimator, context, X=X, y=(), fitted_estimator=fitted_estimator
+            )
+
+
+class _Scorer:
+    """Scores a model without y, for ScoringMonitor."""
+
+    def __init__(self, scoring):
+        self.scoring = scoring
+
+    def __call__(self, model, X, y):
+        if self.scoring is None:
+            return {name: entries[-1] for name, entries in model.history_.items()}
+        score = self.scoring(model, X)
+        return score if isinstance(score, dict) else {"score": score}
+
+
+def wants_history(estimator):
+    """Whether a callback of the estimator asks for the dearer numbers."""
+    callbacks = getattr(estimator, "_skl_callbacks", ())
+    return any(getattr(callback, "wants_history", False) for callback in callbacks)
+
+
+# ---- Numbers ----
+
+
+class Monitor:
+    """Numbers that say how training goes, on a fixed sample of the data.
+
+    Drawing the sample and looking at it change nothing in the training.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix
+        All rows.
+
+    division : Division
+        Which of them are trained on, and which held out.
+
+    key : int
+        Determines the sample.
+
+    dtype : dtype
+        That of the model.
+
+    view : callable
+        Called with the parameters of the model, returns an object with methods
+        `pseudo_likelihood`, `free_energy` and `hidden_means` of `Rows`, and
+        `visible_means` of hidden states.
+    """
+
+    def __init__(self, X, division, key, dtype, view):
+        self.values = _sample(X, epoch_order(division.training, key, 0))
+        self.training = Rows(self.values, dtype)
+        self.validation = None
+        if len(division.held_out):
+            self.validation = Rows(_sample(X, division.held_out), dtype)
+        self.view = view
+
+    def measure(self, parameters):
+        """Names and values of the numbers, of a model with these parameters."""
+        view, rows = self.view(*parameters), self.training
+        hidden = view.hidden_means(rows)
+        values = self.values.toarray() if sp.issparse(self.values) else self.values
+        error = values.astype(rows.dtype) - view.visible_means(hidden)
+        numbers = {
+            "pseudo_likelihood": view.pseudo_likelihood(rows).mean(),
+            "reconstruction_error": np.square(error).mean(dtype=float),
+            "hidden_activity": hidden.mean(dtype=float),
+            "saturation": sum(_idle(hidden)) / hidden.shape[1],
+        }
+        if self.validation is not None:
+            gap = view.free_energy(self.validation).mean()
+            gap -= view.free_energy(rows).mean()
+            score = view.pseudo_likelihood(self.validation).mean()
+            numbers |= {"validation_pseudo_likelihood": score, "free_energy_gap": gap}
+        return {name: float(number) for name, number in numbers.items()}
+
+    def warn_of_idle_units(self, name, parameters):
+        """Warn if hidden units say the same of every row of the sample."""
+        dead, saturated = _idle(self.view(*parameters).hidden_means(self.training))
+        if dead or saturated:
+            warnings.warn(
+                f"Of the {len(parameters[0])} hidden units of {name}, {dead} are dead "
+                f"and {saturated} saturated: for each of {self.training.n_rows} "
+                f"training rows their probability of being on is below {IDLE} or "
+                f"above {1 - IDLE}. They no longer tell rows apart. Lower "
+                "learning_rate, or raise weight_decay.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+
+def may_be_idle(mean_fields):
+    """Whether there may be dead or saturated units, from means of their fields.
+
+    If a field is beyond a bound for every row, then so is its mean.
+    """
+    return bool((np.abs(mean_fields) > np.log(1 / IDLE - 1)).any())
+
+
+def _idle(means):
+    """How many units are dead and how many saturated, from means of every row."""
+    return int((means < IDLE).all(axis=0).sum()), int(
+        (means > 1 - IDLE).all(axis=0).sum()
+    )
+
+
+def _sample(X, order):
+    return X[np.sort(order[:MONITOR_ROWS])]
+
+
+def extended(history, n_iter, entry):
+    """Return a history of n_iter epochs with the entry of one more.
+
+    NaN stands where a number was not measured.
+    """
+    unknown = [np.nan] * n_iter
+    return {
+        name: [*history.get(name, unknown), entry.get(name, np.nan)]
+        for name in history | entry
+    }
+
+
+def report(estimator, entry):
+    """Print a line about an epoch."""
+    text = f"pseudo-likelihood = {entry['pseudo_likelihood']:.2f}"
+    if "free_energy_gap" in entry:
+        text += (
+            f" (validation {entry['validation_pseudo_likelihood']:.2f}), "
+            f"free-energy gap = {entry['free_energy_gap']:.2f}"
+        )
+    print(
+        f"[{type(estimator).__name__}] Iteration {estimator.n_iter_}, {text}, "
+        f"time = {entry['seconds']:.2f}s"
+    )
+
+
+# ---- When to stop ----
+
+
+class Stopping:
+    """Early stopping: remembers the best epoch, and when to give up.
+
+    Parameters
+    ----------
+    monitor : {"pseudo_likelihood", "free_energy_gap"}
+        What is watched. An epoch is the best one so far if its held-out
+        pseudo-likelihood is the highest; it is progress if it is higher by more
+        than `tol`. With the gap an epoch is both, as long as the gap is within
+        `tol` of the lowest.
+
+    tol : float
+        Tolerance in nats a row.
+
+    patience : int
+        So many epochs in a row without progress end the training.
+
+    Attributes
+    ----------
+    best : dict or None
+        "n_iter" and "parameters" of the best epoch.
+
+    done : bool
+        Whether to stop.
+    """
+
+    def __init__(self, monitor, tol, patience):
+        self.monitor, self.tol, self.patience = monitor, tol, patience
+        self.lowest, self.waited, self.best = np.inf, 0, None
+
+    @property
+    def done(self):
+        return self.waited >= self.patience
+
+    def see(self, entry, n_iter, parameters):
+        """Take note of an epoch. Numbers that are NaN are never progress."""
+        if self.monitor == "pseudo_likelihood":
+            loss = -entry["validation_pseudo_likelihood"]
+            best, progress = loss < self.lowest, loss < self.lowest - self.tol
+        else:
+            loss = entry["free_energy_gap"]
+            best = progress = loss <= min(self.lowest, loss) + self.tol
+        if best:
+            self.best = {"n_iter": n_iter, "parameters": parameters}
+        self.lowest = min(self.lowest, loss)
+        self.waited = 0 if progress else self.waited + 1

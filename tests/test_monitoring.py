@@ -1,0 +1,497 @@
+"""What is watched while a model trains, early stopping, and idle hidden units."""
+
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import check_estimator
+from test_interrupts import interrupted_after
+from threadpoolctl import threadpool_limits
+
+from common import (
+    PARAMETERS,
+    assert_same,
+    assert_same_model,
+    fitted_state,
+    floats,
+    large_data,
+    model_with,
+    outputs,
+    run_python,
+)
+from sklearn_ebm import BernoulliRBM
+from sklearn_ebm.monitoring import MONITOR_ROWS, Stopping
+
+CHEAP = {"learning_rate", "seconds", "weight_norm"}
+DEAR = {"pseudo_likelihood", "reconstruction_error", "hidden_activity", "saturation"}
+HELD_OUT = {"validation_pseudo_likelihood", "free_energy_gap"}
+
+
+@pytest.fixture
+def rbm():
+    return BernoulliRBM(8, n_iter=6, early_stopping=True, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def noise():
+    """Nothing that can be learned: more units and epochs only overfit it."""
+    return np.random.default_rng(0).random((60, 30)) < 0.5
+
+
+def overfitting(**parameters):
+    defaults = {"n_components": 100, "n_iter": 500, "random_state": 0}
+    return BernoulliRBM(early_stopping=True, **{**defaults, **parameters})
+
+
+def held_out_rows(rbm, X):
+    """Numbers of the rows that a fit of these rows held out."""
+    order = np.random.default_rng([rbm._state["key"], 0, 2]).permutation(len(X))
+    return order[: int(np.ceil(rbm.validation_fraction * len(X)))]
+
+
+def halves(model, X):
+    """Rows that an early-stopped model has trained on, and those it has not."""
+    held_out = held_out_rows(model, X)
+    return np.delete(X, held_out, axis=0), X[held_out]
+
+
+# ---- What is held out ----
+
+
+@pytest.mark.parametrize("n_rows, fraction, wanted", [(100, 0.1, 10), (7, 0.5, 4)])
+def test_held_out_rows_are_not_trained_on(n_rows, fraction, wanted, rbm):
+    # Every row has a feature of its own, which only the training can raise.
+    X = np.eye(n_rows)
+    rbm.set_params(validation_fraction=fraction, n_iter=1, monitor="free_energy_gap")
+    model = rbm.fit(X)
+    unseen = model.visible_mean_ == 0
+    assert unseen.sum() == wanted
+    np.testing.assert_allclose(model.visible_mean_[~unseen], 1 / (n_rows - wanted))
+    start = clone(rbm).set_params(n_iter=0).fit(X)
+    biases, n = start.intercept_visible_, n_rows - wanted
+    np.testing.assert_allclose(biases[unseen], np.log(0.5 / (n + 0.5)))
+    np.testing.assert_allclose(biases[~unseen], np.log(1.5 / (n - 0.5)))
+
+
+@pytest.mark.parametrize("n_chains", [10, 60])
+def test_it_is_the_fit_of_the_rows_that_are_left(n_chains, digits):
+    # One minibatch an epoch, so that the order of the rows is no matter.
+    X = digits[:60]
+    rbm = BernoulliRBM(5, batch_size=60, n_chains=n_chains, n_iter=3, random_state=0)
+    model = clone(rbm).set_params(early_stopping=True, tol=1e9)
+    model.set_params(monitor="free_energy_gap").fit(X)
+    assert model.best_n_iter_ == 3
+    training, _ = halves(model, X)
+    assert len(training) == 54
+    wanted = clone(rbm).fit(training)
+    for name in [*PARAMETERS, "visible_mean_"]:
+        np.testing.assert_allclose(
+            getattr(model, name), getattr(wanted, name), atol=1e-12, err_msg=name
+        )
+
+
+def test_a_warm_start_holds_out_the_same_rows(rbm):
+    X = np.eye(50)
+    rbm.set_params(warm_start=True, n_iter=1)
+    unseen = rbm.fit(X).visible_mean_ == 0
+    for _ in range(3):
+        np.testing.assert_array_equal(rbm.fit(X).visible_mean_ == 0, unseen)
+    other = clone(rbm).set_params(random_state=1).fit(X)
+    assert (unseen != (other.visible_mean_ == 0)).any()
+
+
+@pytest.mark.parametrize("n_rows, fraction", [(1, 0.1), (1, 0.9), (2, 0.6), (9, 0.9)])
+def test_too_few_rows(n_rows, fraction, rbm, digits):
+    rbm.set_params(validation_fraction=fraction, warm_start=True)
+    message = rf"validation_fraction={fraction} .* n_samples={n_rows}"
+    with pytest.raises(ValueError, match=message):
+        rbm.fit(digits[:n_rows])
+    assert not hasattr(rbm, "components_")
+    assert not hasattr(rbm, "_state")
+    rbm.set_params(validation_fraction=0.5).fit(digits[:50])
+    before = fitted_state(clone(rbm).fit(digits[:50]))
+    with pytest.raises(ValueError, match=message):
+        rbm.set_params(validation_fraction=fraction).fit(digits[:n_rows])
+    assert_same(fitted_state(rbm), before)
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 11])
+def test_few_rows(n_rows, rbm, digits):
+    model = rbm.fit(digits[:n_rows])
+    assert np.isfinite(model.transform(digits)).all()
+    assert all(len(entries) == model.n_iter_ for entries in model.history_.values())
+
+
+def test_partial_fit_refuses(rbm, digits):
+    with pytest.raises(ValueError, match="partial_fit does not support early_stop"):
+        rbm.partial_fit(digits[:50])
+    assert not hasattr(rbm, "components_")
+    rbm.fit(digits[:50]).set_params(early_stopping=False).partial_fit(digits[:50])
+    assert rbm.n_iter_ == 7
+    assert not hasattr(rbm, "best_n_iter_")
+    assert np.isnan(rbm.history_["free_energy_gap"][-1])
+
+
+# ---- The history ----
+
+
+def test_what_is_in_the_history(rbm, digits):
+    quiet = clone(rbm).set_params(early_stopping=False).fit(digits[:50])
+    assert set(quiet.history_) == CHEAP
+    loud = clone(quiet).set_params(verbose=1).fit(digits[:50])
+    assert set(loud.history_) == CHEAP | DEAR
+    assert set(rbm.fit(digits[:50]).history_) == CHEAP | DEAR | HELD_OUT
+
+
+def expected_numbers(model, training, validation):
+    """What the history should say of a model, from its public methods."""
+    hidden = model.transform(training)
+    idle = (hidden.max(axis=0) < 0.01) | (hidden.min(axis=0) > 0.99)
+    wanted = {
+        "pseudo_likelihood": model.score(training),
+        "reconstruction_error": np.mean((training - model.reconstruct(training)) ** 2),
+        "hidden_activity": hidden.mean(),
+        "saturation": idle.mean(),
+        "weight_norm": np.sqrt((model.components_**2).sum()),
+    }
+    if validation is not None:
+        gap = model.free_energy(validation).mean() - model.free_energy(training).mean()
+        wanted["free_energy_gap"] = gap
+        wanted["validation_pseudo_likelihood"] = model.score(validation)
+    return wanted
+
+
+@pytest.mark.parametrize("early_stopping", [True, False])
+@pytest.mark.parametrize("n_rows", [100, 1797])
+def test_numbers(early_stopping, n_rows, digits):
+    X = digits[:n_rows]
+    # Average off: the weight norm is that of the last parameters. The tolerance
+    # keeps the last epoch.
+    rbm = BernoulliRBM(8, average=False, verbose=1, random_state=0, n_iter=3)
+    rbm.set_params(learning_rate=0.5, validation_fraction=0.4, n_iter_no_change=9)
+    rbm.set_params(tol=1e9, monitor="free_energy_gap", early_stopping=early_stopping)
+    model = rbm.fit(X)
+    training, validation = halves(model, X) if early_stopping else (X, None)
+    if n_rows > 2 * MONITOR_ROWS:
+        # The sample is a fixed one, of 500 rows of each side.
+        order = np.random.default_rng([model._state["key"], 0])
+        training = training[order.permutation(len(training))[:MONITOR_ROWS]]
+        validation = None if validation is None else validation[:MONITOR_ROWS]
+    wanted = expected_numbers(model, training, validation)
+    found = {name: model.history_[name][-1] for name in wanted}
+    assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+
+
+def test_averages_are_what_is_measured(digits):
+    X = digits[:100]
+    model = BernoulliRBM(8, n_iter=3, verbose=1, random_state=0).fit(X)
+    wanted = expected_numbers(model, X, None)
+    del wanted["weight_norm"]
+    found = {name: model.history_[name][-1] for name in wanted}
+    assert found == pytest.approx(wanted, rel=1e-9)
+
+
+def test_every_epoch_has_the_numbers_of_its_own_model(digits):
+    X = digits[:100]
+    rbm = BernoulliRBM(8, verbose=1, random_state=0)
+    history = clone(rbm).set_params(n_iter=4).fit(X).history_
+    for n in range(1, 5):
+        model = clone(rbm).set_params(n_iter=n).fit(X)
+        assert history["pseudo_likelihood"][n - 1] == pytest.approx(model.score(X))
+
+
+@pytest.mark.parametrize("hidden, wanted", [(-9, 1.0), (9, 1.0), (0, 0.0)])
+def test_saturation(hidden, wanted, digits):
+    rbm = model_with(np.zeros((3, 64)), [hidden] * 3, np.zeros(64))
+    rbm._state |= {"intercept_hidden": rbm.intercept_hidden_}
+    rbm.set_params(warm_start=True, n_iter=1, verbose=1, learning_rate=1e-9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert rbm.fit(digits[:100]).history_["saturation"] == [wanted]
+
+
+def test_numbers_not_measured_are_nan(digits):
+    model = BernoulliRBM(4, n_iter=2, warm_start=True, random_state=0)
+    model.fit(digits[:50]).set_params(verbose=1).fit(digits[:50])
+    model.set_params(verbose=0).fit(digits[:50]).partial_fit(digits[:50])
+    scores = model.history_["pseudo_likelihood"]
+    assert list(np.isnan(scores)) == [True] * 2 + [False] * 2 + [True] * 3
+    assert np.isfinite(model.history_["weight_norm"]).all()
+    assert {len(entries) for entries in model.history_.values()} == {7}
+
+
+def test_verbose_says_what_is_held_out_and_changes_nothing(rbm, digits, capsys):
+    quiet = clone(rbm).fit(digits[:100])
+    assert capsys.readouterr().out == ""
+    model = rbm.set_params(verbose=1).fit(digits[:100])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == model.n_iter_
+    assert all("validation" in line and "gap" in line for line in lines)
+    assert_same_model(model, quiet)
+
+
+# ---- When to stop ----
+
+
+def rule(monitor, losses, tol=0.0, patience=3):
+    """Best epoch, and epoch of the stop or None, of a sequence of losses."""
+    stopping = Stopping(monitor, tol, patience)
+    for n, loss in enumerate(losses, start=1):
+        entry = {"validation_pseudo_likelihood": -loss, "free_energy_gap": loss}
+        stopping.see(entry, n, None)
+        if stopping.done:
+            return stopping.best and stopping.best["n_iter"], n
+    return stopping.best and stopping.best["n_iter"], None
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    "losses, tol, wanted",
+    [
+        ([9, 8, 7, 6, 5, 4], 0.5, (6, None)),
+        ([9, 8, 8.1, 8.2, 8.3, 1], 0.0, (2, 5)),
+        ([9, 8, 8.1, 8.2, 7, 7.1, 7.2], 0.0, (5, None)),
+        ([9, 8.9, 8.8, 8.7, 8.6, 0], 0.5, (4, 4)),  # better, but not by enough
+        ([9, 9, 9, 9, 9], 0.0, (1, 4)),
+        ([9, 8, NAN, NAN, NAN, 1], 0.0, (2, 5)),
+        ([NAN, NAN, NAN, NAN], 0.0, (None, 3)),
+    ],
+)
+def test_rule_of_the_pseudo_likelihood(losses, tol, wanted):
+    assert rule("pseudo_likelihood", losses, tol) == wanted
+
+
+@pytest.mark.parametrize(
+    "losses, tol, wanted",
+    [
+        ([0.0, 0.1, 0.2, 0.3, 0.4], 0.5, (5, None)),
+        ([0.0, 0.1, 0.2, 0.3, 0.4], 0.15, (2, 5)),
+        ([0.5, 0.1, 0.4, 0.4, 0.1, 0.4, 0.4], 0.2, (5, None)),
+        ([0.0, -1.0, -0.4, -0.4, -0.4], 0.5, (2, 5)),  # of the lowest, not the first
+        ([0.0, NAN, NAN, NAN], 1.0, (1, 4)),
+        ([NAN, NAN, NAN, NAN], 1.0, (None, 3)),
+    ],
+)
+def test_rule_of_the_gap(losses, tol, wanted):
+    assert rule("free_energy_gap", losses, tol) == wanted
+
+
+@pytest.mark.parametrize("monitor", ["pseudo_likelihood", "free_energy_gap"])
+@pytest.mark.parametrize("persistent", [True, False])
+def test_stops_when_the_model_overfits(monitor, persistent, noise):
+    tol = 1e-4 if monitor == "pseudo_likelihood" else 1.0
+    rbm = overfitting(monitor=monitor, persistent=persistent, tol=tol)
+    model = clone(rbm).fit(noise)
+    assert model.n_iter_ < 500
+    wait = rbm.n_iter_no_change
+    assert model.n_iter_ - wait <= model.best_n_iter_ <= model.n_iter_
+    # Training on would have made it worse.
+    training, validation = halves(model, noise)
+    went_on = clone(rbm).set_params(early_stopping=False, n_iter=200).fit(training)
+    assert model.score(validation) > went_on.score(validation)
+
+
+def test_stops_when_it_stands_still(digits):
+    rbm = overfitting(learning_rate=1e-6, tol=0.1, n_iter_no_change=4)
+    model = rbm.fit(digits[:200])
+    assert model.n_iter_ == 5
+
+
+def test_goes_on_while_it_learns(digits):
+    rbm = overfitting(n_components=16, n_iter=12, learning_rate=0.01, tol=0)
+    assert rbm.fit(digits).n_iter_ == 12
+
+
+@pytest.mark.parametrize("average", [True, False])
+@pytest.mark.parametrize("monitor", ["pseudo_likelihood", "free_energy_gap"])
+def test_the_best_epoch_is_kept(average, monitor, noise):
+    tol = 1e-4 if monitor == "pseudo_likelihood" else 1.0
+    rbm = overfitting(average=average, monitor=monitor, tol=tol)
+    model = clone(rbm).fit(noise)
+    assert model.best_n_iter_ < model.n_iter_
+    scores = model.history_["validation_pseudo_likelihood"]
+    gaps = np.array(model.history_["free_energy_gap"])
+    if monitor == "pseudo_likelihood":
+        assert np.argmax(scores) == model.best_n_iter_ - 1
+    else:
+        assert np.flatnonzero(gaps <= gaps.min() + tol)[-1] == model.best_n_iter_ - 1
+    # It is the model that a fit of so many epochs arrives at.
+    short = clone(rbm).set_params(n_iter=model.best_n_iter_).fit(noise)
+    for name in PARAMETERS:
+        assert_same(getattr(model, name), getattr(short, name))
+    _, validation = halves(model, noise)
+    assert model.score(validation) == pytest.approx(scores[model.best_n_iter_ - 1])
+
+
+def test_training_goes_on_from_the_last_epoch(noise):
+    rbm = overfitting(warm_start=True, average=False)
+    model = clone(rbm).fit(noise)
+    assert model.best_n_iter_ < model.n_iter_
+    straight = clone(rbm).set_params(n_iter=model.n_iter_, n_iter_no_change=10**6)
+    straight.set_params(tol=1e9, monitor="free_energy_gap").fit(noise)
+    assert_same(model._state, straight._state)
+    assert_same(model.h_samples_, straight.h_samples_)
+    for m in (model, straight):
+        m.set_params(early_stopping=False, n_iter=1).fit(noise)
+        m.__dict__.pop("history_")  # has NaN where nothing was held out
+    assert_same_model(model, straight)
+    assert not hasattr(model, "best_n_iter_")
+
+
+def test_a_warm_start_counts_anew(noise):
+    model = overfitting(warm_start=True).fit(noise)
+    first = model.n_iter_
+    model.fit(noise)
+    assert model.n_iter_ >= first + model.n_iter_no_change
+    assert first < model.best_n_iter_ <= model.n_iter_
+    assert all(len(entries) == model.n_iter_ for entries in model.history_.values())
+
+
+def test_no_epochs(rbm, digits):
+    model = rbm.set_params(n_iter=0).fit(digits[:50])
+    assert model.n_iter_ == 0
+    assert not hasattr(model, "best_n_iter_")
+    assert model.transform(digits).shape == (len(digits), 8)
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0.3])
+def test_interrupt_leaves_the_best_model_so_far(seconds):
+    X = (np.random.default_rng(0).random((2_000, 200)) < 0.2).astype(np.uint8)
+    rbm = overfitting(n_iter=10**7, tol=1e9, monitor="free_energy_gap")
+    model = clone(rbm)
+    assert interrupted_after(lambda: model.fit(X), seconds) < 0.5
+    assert all(len(entries) == model.n_iter_ for entries in model.history_.values())
+    assert getattr(model, "best_n_iter_", 0) in (0, model.n_iter_ - 1, model.n_iter_)
+    for result in outputs(model, X[:20]).values():
+        assert np.isfinite(result).all()
+    done = model.n_iter_
+    model.set_params(warm_start=True, n_iter=1)
+    assert model.fit(X).n_iter_ == done + 1
+
+
+# ---- The same model, whatever the data come in and wherever it is fitted ----
+
+
+@floats
+@pytest.mark.parametrize("binary", [True, False])
+def test_sparse_data_give_the_model_of_dense_data(dtype, binary, digits):
+    X = digits[:300].astype(dtype)
+    if binary:
+        X = np.ceil(X - 0.5)
+    rbm = overfitting(n_components=20, n_iter=30, validation_fraction=0.3)
+    dense = clone(rbm).fit(X)
+    assert dense.components_.dtype == dtype
+    for container in (sp.csr_array, sp.csr_matrix):
+        assert_same_model(clone(rbm).fit(container(X)), dense)
+    if binary:
+        bits = clone(rbm).fit(X.astype(bool))
+        assert_same_model(bits, clone(rbm).fit(X.astype(np.float32)))
+
+
+def test_any_number_of_threads():
+    rbm = overfitting(n_components=300, batch_size=64, n_iter=2)
+    wanted = {}
+    with threadpool_limits(1):
+        for kind, X in large_data().items():
+            wanted[kind] = joblib.hash(fitted_state(clone(rbm).fit(X)))
+    code = """if True:
+        import joblib, test_monitoring as t
+        rbm = t.overfitting(n_components=300, batch_size=64, n_iter=2)
+        for kind, X in t.large_data().items():
+            print(kind, joblib.hash(t.fitted_state(t.clone(rbm).fit(X))), sep=":")
+    """
+    for n_threads in (1, 2, 3):
+        lines = run_python(code, OMP_NUM_THREADS=str(n_threads)).splitlines()
+        assert dict(line.split(":") for line in lines) == wanted
+
+
+def test_same_seed_same_model(noise):
+    first = overfitting().fit(noise)
+    assert_same_model(overfitting().fit(noise), first)
+    assert_same_model(first.fit(noise), overfitting().fit(noise))
+    other = overfitting(random_state=1).fit(noise)
+    assert not np.array_equal(other.components_, first.components_)
+
+
+def test_data_may_be_read_only_and_of_any_strides(rbm, digits):
+    X = digits[:200].copy()
+    wanted = clone(rbm).fit(X)
+    X.setflags(write=False)
+    assert_same_model(clone(rbm).fit(X), wanted)
+    assert_same_model(clone(rbm).fit(np.asfortranarray(X)), wanted)
+
+
+class WithoutPartialFit(BernoulliRBM):
+    """What scikit-learn's checks should see of an estimator that stops early."""
+
+    @property
+    def partial_fit(self):
+        raise AttributeError("partial_fit")
+
+
+def test_sklearn_checks():
+    check_estimator(WithoutPartialFit(4, n_iter=3, early_stopping=True, random_state=0))
+
+
+# ---- Idle hidden units ----
+
+
+def idle_model(hidden, **parameters):
+    """A model of 64 features with these hidden biases, to be trained on."""
+    model = model_with(np.zeros((len(hidden), 64)), hidden, np.zeros(64))
+    model._state |= {"intercept_hidden": model.intercept_hidden_}
+    parameters = {"n_iter": 1, "learning_rate": 1e-9, **parameters}
+    return model.set_params(warm_start=True, **parameters)
+
+
+@pytest.mark.parametrize(
+    "hidden, dead, saturated",
+    [([-5, 0, 4], 1, 0), ([-4, 0, 5], 0, 1), ([9, 9, -9], 1, 2)],
+)
+def test_idle_units_are_warned_of(hidden, dead, saturated, digits):
+    wanted = f"Of the 3 hidden units of BernoulliRBM, {dead} are dead and {saturated} "
+    with pytest.warns(ConvergenceWarning, match=wanted) as caught:
+        idle_model(hidden).fit(digits)
+    assert len(caught) == 1
+    assert "500 training rows" in str(caught[0].message)
+    assert "learning_rate" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("verbose", [0, 1])
+@pytest.mark.parametrize("early_stopping", [True, False])
+def test_a_runaway_fit_is_warned_of(verbose, early_stopping, binary_digits):
+    rbm = BernoulliRBM(30, learning_rate=50.0, centering=False, random_state=0)
+    rbm.set_params(verbose=verbose, early_stopping=early_stopping)
+    with pytest.warns(ConvergenceWarning, match="hidden units") as caught:
+        rbm.fit(binary_digits)
+    assert len(caught) == 1
+
+
+def test_a_unit_that_tells_one_row_apart_is_not_idle():
+    # Off for all rows but one: its mean is below 0.01, but it says something.
+    X = np.zeros((400, 64))
+    X[7] = 1
+    model = idle_model([-9.0])
+    model._state |= {"components": np.full((1, 64), 1.0)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.set_params(verbose=1).fit(X)
+    assert model.transform(X).mean() < 0.01
+    assert model.history_["saturation"] == [0.0]
+
+
+@pytest.mark.parametrize("kind", ["digits", "binary", "noise"])
+@pytest.mark.parametrize("centering", [True, False])
+@pytest.mark.parametrize("persistent", [True, False])
+def test_healthy_fits_are_not_warned_of(kind, centering, persistent, digits, noise):
+    X = {"digits": digits, "binary": digits > 0.5, "noise": noise}[kind]
+    rbm = BernoulliRBM(centering=centering, persistent=persistent, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rbm.fit(X)
