@@ -46,6 +46,7 @@ BAD_PARAMETERS = {
     "learning_rate_schedule": ["cosine", "Linear", "", 1, None, True],
     "average": [10, 1, "yes", None],
     "warm_start": [1, 0, "yes", None],
+    "missing": [None, "", "ignore", "nan", 1, True, ["latent"]],
     "early_stopping": [1, 0, "yes", None],
     "validation_fraction": [0, 1, 0.0, 1.0, -0.1, NAN, "0.1", None],
     "n_iter_no_change": [0, -1, 2.5, "5", None, NAN, INF],

@@ -73,6 +73,7 @@ def test_parameters_begin_with_those_of_scikit_learn():
         "learning_rate_schedule": "constant",
         "average": True,
         "warm_start": False,
+        "missing": "raise",
         "early_stopping": False,
         "validation_fraction": 0.1,
         "n_iter_no_change": 5,
