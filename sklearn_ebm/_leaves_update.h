@@ -84,14 +84,22 @@ INLINE V NAME(shrink)(V x, REAL by)
     return SELECT(above > zero, above, SELECT(below < zero, below, zero));
 }
 
-/* Enter x into its average, if there is one. */
-INLINE void NAME(enter)(V x, V *average, REAL mix)
+/* Enter the new x into its average, and what the chains see of it: with its
+   fast part.  Either may be NULL. */
+INLINE void NAME(enter)(V x, V *average, REAL mix, const V *fast, V *seen)
 {
     if (average) *average += (x - *average) * mix;
+    if (fast) *seen = x + *fast;
+}
+
+/* The fast part of a parameter fades, and follows the gradient g. */
+INLINE V NAME(follow)(V fast, V g, REAL rate)
+{
+    return fast * (REAL)FAST_DECAY + g * rate;
 }
 
 /* Scale the weights of the units whose squares sum up to more than most^2 back
-   to that norm; enter all of them into their averages. */
+   to that norm; enter all of them. */
 INLINE void NAME(cap_norms)(const PanelUpdate *u, const int np,
                             V squares[GROUP][NV], double most, REAL mix)
 {
@@ -110,7 +118,9 @@ INLINE void NAME(cap_norms)(const PanelUpdate *u, const int np,
                 V *w = (V *)(u->weights + cell) + q;
                 *w *= scale[p][q];
                 NAME(enter)(
-                    *w, u->average ? (V *)(u->average + cell) + q : NULL, mix);
+                    *w, u->average ? (V *)(u->average + cell) + q : NULL, mix,
+                    u->fast ? (const V *)(u->fast + cell) + q : NULL,
+                    u->fast ? (V *)(u->seen + cell) + q : NULL);
             }
 }
 
@@ -121,7 +131,8 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
 {
     const REAL shrinkage = extras ? (REAL)u->shrinkage : 0;
     const int capped = extras && u->max_norm > 0;
-    const int nesterov = extras && u->nesterov;
+    const int nesterov = extras && u->nesterov, fast = extras && u->fast;
+    const REAL fast_rate = (REAL)u->fast_rate;
     V squares[GROUP][NV];
     const REAL *mu = u->visible_offset, *dv = u->visible_change;
     const REAL rate = (REAL)u->learning_rate, momentum = (REAL)u->momentum;
@@ -172,12 +183,15 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
                     rate, momentum, nesterov);
                 if (shrinkage > 0) x = NAME(shrink)(x, shrinkage);
                 *w = x;
+                V *f = fast ? (V *)(u->fast + cell) + q : NULL;
+                if (fast) *f = NAME(follow)(*f, g, fast_rate);
                 if (capped) {
                     squares[p][q] += x * x;
                     continue;
                 }
                 NAME(enter)(
-                    x, u->average ? (V *)(u->average + cell) + q : NULL, mix);
+                    x, u->average ? (V *)(u->average + cell) + q : NULL, mix,
+                    f, fast ? (V *)(u->seen + cell) + q : NULL);
             }
     }
     if (!u->last) return;
@@ -188,13 +202,16 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
             V *bias = (V *)u->hidden_bias + k;
             const V mean = ((const V *)u->data_total)[k];
             V g = change[p][q] - pull[p][q];
+            V *f = fast ? (V *)u->hidden_fast + k : NULL;
+            if (fast) *f = NAME(follow)(*f, g, fast_rate);
             if (u->sparsity_cost > 0)
                 g += ((REAL)u->sparsity_target - mean) * (REAL)u->sparsity_cost;
             *bias = NAME(step)(
                 *bias, g, u->velocity ? (V *)u->hidden_velocity + k : NULL,
                 rate, momentum, nesterov);
             NAME(enter)(
-                *bias, u->average ? (V *)u->hidden_average + k : NULL, mix);
+                *bias, u->average ? (V *)u->hidden_average + k : NULL, mix,
+                f, fast ? (V *)u->hidden_seen + k : NULL);
             ((V *)u->hidden_offset)[k] = offset[p][q]
                 + (mean - offset[p][q]) * (REAL)u->offset_rate;
         }
@@ -206,12 +223,14 @@ static void NAME(visible_step)(const VisibleUpdate *u, ptrdiff_t start,
                                ptrdiff_t stop)
 {
     REAL *bias = u->bias, *velocity = u->velocity, *average = u->average;
+    REAL *fast = u->fast, *seen = u->seen;
     const REAL *mu = u->offset;
     for (ptrdiff_t i = start; i < stop; i++) {
         const double change = u->sums[2 * i];
         REAL g = (REAL)(change - (u->sums[2 * i + 1]
                                   - mu[i] * u->projected_change
                                   - change * u->squared_offset));
+        if (fast) fast[i] = fast[i] * (REAL)FAST_DECAY + g * (REAL)u->fast_rate;
         if (velocity) {
             const REAL gradient = g;
             g = velocity[i] = (REAL)u->momentum * velocity[i] + g;
@@ -220,6 +239,7 @@ static void NAME(visible_step)(const VisibleUpdate *u, ptrdiff_t start,
         bias[i] += (REAL)u->learning_rate * g;
         if (average)
             average[i] += (bias[i] - average[i]) * (REAL)u->average_rate;
+        if (fast) seen[i] = bias[i] + fast[i];
     }
 }
 
@@ -228,7 +248,8 @@ static void NAME(visible_step)(const VisibleUpdate *u, ptrdiff_t start,
    each weight is read and written once. */
 static void NAME(update_panels)(const PanelUpdate *u, int n_panels)
 {
-    const int extras = u->shrinkage > 0 || u->max_norm > 0 || u->nesterov;
+    const int extras =
+        u->shrinkage > 0 || u->max_norm > 0 || u->nesterov || u->fast;
     switch (n_panels + extras * GROUP) {
     case 1: NAME(update_group)(u, 1, 0); break;
     case 2: NAME(update_group)(u, 2, 0); break;

@@ -28,6 +28,9 @@
 /* Bytes of the table that sum_words makes of 64 units. */
 #define WORD_TABLE_BYTES (16 * 16 * PANEL_BYTES)
 
+/* What is left of fast parameters from one minibatch to the next. */
+#define FAST_DECAY 0.95
+
 /* Rows given by what is not zero in them: row r has length[r] entries, with
    units index[r * stride + k] in ascending order.  value is NULL when every
    entry is 1, otherwise it holds the entries in the same places. */
@@ -45,6 +48,8 @@ typedef struct {
     char *weights;             /* IN/OUT */
     char *velocity;            /* IN/OUT, NULL without momentum */
     char *average;             /* IN/OUT, NULL when nothing is averaged */
+    char *fast;                /* IN/OUT, NULL without fast weights */
+    char *seen;                /* OUT, with `fast`: weights + fast weights */
     char *carry;               /* IN/OUT sums of earlier blocks, or NULL */
     const char *table;         /* subset sums of rows */
     ptrdiff_t table_stride;    /* bytes between panels of the table */
@@ -55,24 +60,26 @@ typedef struct {
     int first, last;           /* block of the minibatch: start sums, step */
     const void *visible_offset, *visible_change;  /* per feature */
     /* Per panel: sums of the means over the rows of each phase, offsets (IN/OUT)
-       and biases (IN/OUT), their velocities and averages. */
+       and biases (IN/OUT), and of these what the weights have. */
     const char *data_total, *chain_total;
     char *hidden_offset, *hidden_bias, *hidden_velocity, *hidden_average;
+    char *hidden_fast, *hidden_seen;
     double learning_rate, momentum, weight_decay, average_rate, offset_rate;
     double shrinkage;          /* of the weights after the step */
     double max_norm;           /* of the weights of a unit; 0 for any */
     double sparsity_target, sparsity_cost;  /* of the hidden units' means */
+    double fast_rate;
     int nesterov;
 } PanelUpdate;
 
 /* The step of the visible biases (see visible_step). */
 typedef struct {
-    void *bias, *velocity, *average;  /* IN/OUT; NULL as above */
+    void *bias, *velocity, *average, *fast, *seen;  /* IN/OUT; NULL as above */
     const void *offset;
     const double *sums;        /* per feature: change, change . projection */
     double projected_change;   /* change of the hidden means . offsets */
     double squared_offset;     /* offsets . offsets */
-    double learning_rate, momentum, average_rate;
+    double learning_rate, momentum, average_rate, fast_rate;
     int nesterov;
 } VisibleUpdate;
 

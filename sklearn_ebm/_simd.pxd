@@ -21,6 +21,8 @@ cdef extern from "_simd.h" nogil:
         char *weights
         char *velocity
         char *average
+        char *fast
+        char *seen
         char *carry
         const char *table
         Py_ssize_t table_stride
@@ -38,6 +40,8 @@ cdef extern from "_simd.h" nogil:
         char *hidden_bias
         char *hidden_velocity
         char *hidden_average
+        char *hidden_fast
+        char *hidden_seen
         double learning_rate
         double momentum
         double weight_decay
@@ -47,12 +51,15 @@ cdef extern from "_simd.h" nogil:
         double max_norm
         double sparsity_target
         double sparsity_cost
+        double fast_rate
         bint nesterov
 
     ctypedef struct VisibleUpdate:
         void *bias
         void *velocity
         void *average
+        void *fast
+        void *seen
         const void *offset
         const double *sums
         double projected_change
@@ -60,6 +67,7 @@ cdef extern from "_simd.h" nogil:
         double learning_rate
         double momentum
         double average_rate
+        double fast_rate
         bint nesterov
 
     ctypedef struct Leaves:

@@ -86,7 +86,7 @@ cdef class Trainer:
     # Each may change between minibatches.
     cdef public Py_ssize_t n_gibbs_steps
     cdef public double momentum, weight_decay, l1_decay, max_norm, offset_rate
-    cdef public double sparsity_target, sparsity_cost
+    cdef public double sparsity_target, sparsity_cost, fast_learning_rate
     cdef public bint nesterov
     cdef Py_ssize_t n_averaged
     cdef bint persistent, words
@@ -99,6 +99,8 @@ cdef class Trainer:
     cdef bint unfinished
     cdef RowBlock room
     cdef Layer up, down
+    # As the chains see them: with the fast parameters, or the same.
+    cdef Layer chain_up, chain_down
     cdef Bits hidden, visible
     # The bytes behind every pointer below, by name.
     cdef dict memory
@@ -135,6 +137,7 @@ cdef class Trainer:
         paired = self.n_chains >= LEAST_PAIR_ROWS
         self.up = Layer(Panels.from_columns(components, paired), intercept_hidden)
         self.down = Layer(self.up.weights, intercept_visible, turned=True)
+        self.chain_up, self.chain_down = self.up, self.down
         self.hidden = Bits(
             self.n_chains if self.persistent else min(BLOCK, self.batch_size),
             self.n_hidden,
@@ -240,19 +243,35 @@ cdef class Trainer:
 
     def start_velocity(self, velocity=None):
         """Keep velocities, from zero or from what `velocities` returned."""
-        self._follow("velocity")
-        if velocity is not None:
-            components, hidden, visible = velocity
-            packed = Panels.from_columns(np.asarray(components, self.dtype))
-            self._array("velocity")[:] = packed.view().ravel()
-            self._array("hidden_velocity")[: self.n_hidden] = hidden
-            self._array("visible_velocity")[: self.n_visible] = visible
+        self._follow("velocity", velocity)
 
     def velocities(self):
         return self._followed("velocity")
 
-    def _follow(self, name):
-        """Room for one more copy of the parameters, zeroed."""
+    def start_fast(self, fast=None):
+        """Give the chains fast parameters to add to the others.
+
+        They start from zero or from what `fast_parameters` returned.
+        """
+        self._follow("fast", fast)
+        components, hidden, visible = (
+            x + f
+            for x, f in zip(self.parameters(), self.fast_parameters(), strict=True)
+        )
+        cdef Panels weights = Panels.from_columns(
+            components, self.up.weights.first_pair > 0
+        )
+        self.chain_up = Layer(weights, hidden)
+        self.chain_down = Layer(weights, visible, turned=True)
+        self.update.seen = weights.data
+        self.update.hidden_seen = self.chain_up.bias
+        self.visible_update.seen = self.chain_down.bias
+
+    def fast_parameters(self):
+        return self._followed("fast")
+
+    def _follow(self, name, start=None):
+        """Room for one more copy of the parameters, from zero or from `start`."""
         cdef Py_ssize_t n_panels = self.up.n_panels
         cdef char *weights = self._bytes(name, n_panels * self.up.weights.stride)
         cdef char *hidden = self._bytes("hidden_" + name, n_panels * PANEL_BYTES)
@@ -262,9 +281,17 @@ cdef class Trainer:
         if name == "average":
             self.update.average, self.update.hidden_average = weights, hidden
             self.visible_update.average = visible
-        else:
+        elif name == "velocity":
             self.update.velocity, self.update.hidden_velocity = weights, hidden
             self.visible_update.velocity = visible
+        else:
+            self.update.fast, self.update.hidden_fast = weights, hidden
+            self.visible_update.fast = visible
+        if start is not None:
+            packed = Panels.from_columns(np.asarray(start[0], self.dtype))
+            self._array(name)[:] = packed.view().ravel()
+            self._array("hidden_" + name)[: self.n_hidden] = start[1]
+            self._array("visible_" + name)[: self.n_visible] = start[2]
 
     def _followed(self, name):
         packed = Panels(self.n_visible, self.n_hidden, self.dtype)
@@ -347,6 +374,8 @@ cdef class Trainer:
         self.update.max_norm = self.max_norm
         self.update.sparsity_target = self.sparsity_target
         self.update.sparsity_cost = self.sparsity_cost
+        self.update.fast_rate = self.fast_learning_rate
+        self.visible_update.fast_rate = self.fast_learning_rate
         self.update.offset_rate = self.offset_rate
         self.visible_update.bias = self.down.bias
         self.visible_update.offset = self.update.visible_offset
@@ -420,6 +449,10 @@ cdef class Trainer:
         """
         cdef Sweep[2] sweeps
         cdef int n_sweeps = 0
+        cdef char *room = (
+            self.scratch + thread * self.scratch_size
+            + 2 * GROUP * max(n, m) * PANEL_BYTES
+        )
         cdef Py_ssize_t start = bound(self.up.n_panels, thread, team)
         cdef Py_ssize_t stop = bound(self.up.n_panels, thread + 1, team)
         if m:
@@ -429,6 +462,10 @@ cdef class Trainer:
             )
             sweeps[0].keep = True
             n_sweeps = 1
+        if self.update.fast != NULL:
+            # Weights of their own; otherwise data and chains share a reading.
+            sample_panels(self.chain_up, sweeps, n_sweeps, start, stop, room)
+            n_sweeps = 0
         if n:
             if self.persistent:
                 draw.purpose = NO_DRAW
@@ -438,11 +475,7 @@ cdef class Trainer:
             )
             sweeps[n_sweeps].given, sweeps[n_sweeps].keep = self.room.at(0), True
             n_sweeps += 1
-        sample_panels(
-            self.up, sweeps, n_sweeps, start, stop,
-            self.scratch + thread * self.scratch_size
-            + 2 * GROUP * max(n, m) * PANEL_BYTES,
-        )
+        sample_panels(self.up, sweeps, n_sweeps, start, stop, room)
 
     cdef void _gibbs(
         self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t first_chain, bint last,
@@ -466,7 +499,7 @@ cdef class Trainer:
             self.hidden, first_chain, self.words, self.visible, 0, m, scratch, draw
         )
         sample_panels(
-            self.down, &sweep, 1, bound(self.down.n_panels, thread, team),
+            self.chain_down, &sweep, 1, bound(self.down.n_panels, thread, team),
             bound(self.down.n_panels, thread + 1, team),
             scratch + 2 * GROUP * m * PANEL_BYTES,
         )
@@ -637,9 +670,16 @@ cdef class Trainer:
             if u.average != NULL:
                 u.average = self.update.average + p * stride
                 u.hidden_average = self.update.hidden_average + at
+            if u.fast != NULL:
+                u.fast = self.update.fast + p * stride
+                u.seen = self.update.seen + p * stride
+                u.hidden_fast = self.update.hidden_fast + at
+                u.hidden_seen = self.update.hidden_seen + at
             self.leaves.update_panels(&u, <int> min(GROUP, stop - p))
             if u.last:
                 self.up.weights.sum_pairs(p, min(p + GROUP, stop))
+                if u.fast != NULL:
+                    self.chain_up.weights.sum_pairs(p, min(p + GROUP, stop))
             p += GROUP
         if u.last:
             start = bound(self.n_visible, thread, team)

@@ -176,6 +176,8 @@ def set_options(trainer, options):
         setattr(trainer, name, value)
     if trainer.momentum:
         trainer.start_velocity()
+    if trainer.fast_learning_rate:
+        trainer.start_fast()
 
 
 def everything(trainer):
@@ -183,6 +185,7 @@ def everything(trainer):
         *trainer.parameters(),
         *trainer.averages(),
         *trainer.velocities(),
+        *(trainer.fast_parameters() if trainer.fast_learning_rate else ()),
         trainer.hidden_offset(),
         trainer.chains(),
     ]

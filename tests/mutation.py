@@ -409,6 +409,48 @@ MUTATIONS = [
         "below",
     ),
     Mutation(
+        "fast weights do not fade",
+        "_leaves_update.h",
+        "return fast * (REAL)FAST_DECAY + g * rate;",
+        "return fast + g * rate;",
+    ),
+    Mutation(
+        "fast weights follow the learning rate of the others",
+        "_leaves_update.h",
+        "if (fast) *f = NAME(follow)(*f, g, fast_rate);\n                if",
+        "if (fast) *f = NAME(follow)(*f, g, rate);\n                if",
+    ),
+    Mutation(
+        "fast visible biases do not fade",
+        "_leaves_update.h",
+        "fast[i] * (REAL)FAST_DECAY",
+        "fast[i]",
+    ),
+    Mutation(
+        "chains see the weights alone",
+        "_leaves_update.h",
+        "if (fast) *seen = x + *fast;",
+        "if (fast) *seen = x;",
+    ),
+    Mutation(
+        "data see the fast weights",
+        "_trainer.pyx",
+        "sample_panels(self.up, sweeps, n_sweeps",
+        "sample_panels(self.chain_up, sweeps, n_sweeps",
+    ),
+    Mutation(
+        "visible units of the chains do not see the fast weights",
+        "_trainer.pyx",
+        "self.chain_down, &sweep, 1",
+        "self.down, &sweep, 1",
+    ),
+    Mutation(
+        "sums of pairs of fast weights are not brought up to date",
+        "_trainer.pyx",
+        "self.chain_up.weights.sum_pairs(p, min(p + GROUP, stop))",
+        "pass",
+    ),
+    Mutation(
         "Nesterov's step without its gradient",
         "_leaves_update.h",
         "if (nesterov) g = gradient + g * momentum;",

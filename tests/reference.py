@@ -157,20 +157,24 @@ class Trainer:
     sparsity_cost: float = 0.0
     offset_rate: float = 0.0
     velocity: tuple | None = None
+    fast: tuple | None = None
+    fast_learning_rate: float = 0.0
     mean: object = staticmethod(expit)
 
     def hidden_means(self, visible):
         return self.mean(hidden_fields(self.machine, visible))
 
-    def visible_means(self, hidden):
-        return self.mean(visible_fields(self.machine, hidden, self.n_chains))
-
     def sweep(self, hidden, step):
-        """Chains from hidden states on: visible states, p(h | v), new states."""
-        visible = bernoulli(
-            self.visible_means(hidden), key=self.key, step=step, purpose=DRAW_VISIBLE
-        )
-        means = self.hidden_means(visible)
+        """Chains from hidden states on: visible states, p(h | v), new states.
+
+        They see the machine with its fast parameters added.
+        """
+        machine = self.machine
+        if self.fast is not None:
+            machine = tuple(x + f for x, f in zip(machine, self.fast, strict=True))
+        means = self.mean(visible_fields(machine, hidden, self.n_chains))
+        visible = bernoulli(means, key=self.key, step=step, purpose=DRAW_VISIBLE)
+        means = self.mean(hidden_fields(machine, visible))
         hidden = bernoulli(means, key=self.key, step=step, purpose=DRAW_HIDDEN)
         return visible, means, hidden
 
@@ -191,6 +195,11 @@ class Trainer:
             self.visible_offset,
             self.hidden_offset,
         )
+        if self.fast is not None:
+            self.fast = tuple(
+                0.95 * np.float64(f) + self.fast_learning_rate * g
+                for f, g in zip(self.fast, gradient, strict=True)
+            )
         activity = np.mean(data_means, axis=0, dtype=np.float64)
         self._ascend(gradient, activity, rate)
         self.step += self.n_gibbs_steps

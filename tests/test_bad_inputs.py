@@ -41,6 +41,7 @@ BAD_PARAMETERS = {
     "l1_decay": [-1e-3, NAN, INF, "0", None],
     "sparsity_target": [0, 1, -0.1, 1.5, NAN, "0.1", [0.1]],
     "sparsity_cost": [-1e-3, NAN, INF, "0", None],
+    "fast_learning_rate": [-1e-3, NAN, INF, "0", None],
     "max_norm": [0, -1.0, NAN, INF, "1", [1.0]],
     "centering": [1, "yes", None],
     "learning_rate_schedule": ["cosine", "Linear", "", 1, None, True],

@@ -69,6 +69,7 @@ def test_parameters_begin_with_those_of_scikit_learn():
         "sparsity_target": None,
         "sparsity_cost": 0.1,
         "max_norm": None,
+        "fast_learning_rate": 0.0,
         "centering": True,
         "learning_rate_schedule": "constant",
         "average": True,

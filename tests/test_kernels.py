@@ -438,6 +438,7 @@ OPTIONS = [
         "sparsity_target": 0.2,
         "sparsity_cost": 0.5,
         "max_norm": 2,
+        "fast_learning_rate": 0.1,
     },
 ]
 

@@ -38,6 +38,7 @@ def twin_of(trainer, visible_offset, *, persistent, n_gibbs_steps, **options):
         n_gibbs_steps=n_gibbs_steps,
         offset_rate=trainer.offset_rate,
         velocity=trainer.velocities() if trainer.momentum else None,
+        fast=trainer.fast_parameters() if trainer.fast_learning_rate else None,
         mean=kernel_logistic,
         **options,
     )
@@ -103,6 +104,8 @@ def check_training(
         assert_close([trainer.hidden_offset()], [twin.hidden_offset], dtype)
         if trainer.momentum:
             assert_close(trainer.velocities(), twin.velocity, dtype)
+        if trainer.fast_learning_rate:
+            assert_close(trainer.fast_parameters(), twin.fast, dtype)
         seen.append(trainer.parameters())
         average = [
             np.mean(x, axis=0, dtype=np.float64) for x in zip(*seen, strict=True)
@@ -157,7 +160,11 @@ def test_training(batch_size, n_chains, kind, dtype):
         {"nesterov": True, "momentum": 0.9},
         {"nesterov": True, "momentum": 0.9, "weight_decay": 0.1, "centred": False},
         {"sparsity_target": 0.2, "sparsity_cost": 0.5},
+        {"fast_learning_rate": 0.5},
+        {"fast_learning_rate": 0.5, "centred": False, "n_gibbs_steps": 2},
+        {"fast_learning_rate": 0.5, "max_norm": 1.5, "momentum": 0.5},
         {
+            "fast_learning_rate": 0.5,
             "sparsity_target": 0.2,
             "sparsity_cost": 0.5,
             "momentum": 0.9,
@@ -297,16 +304,16 @@ def test_training_in_pieces(batch_size, n_chains, kind, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_training_goes_on(dtype):
+@pytest.mark.parametrize("n_chains", [10, 60])
+def test_training_goes_on(n_chains, dtype):
     """A trainer made from the state of another one goes on as that one does."""
     rng = generator(22)
     machine = random_machine(20, 30, rng, scale=0.3, dtype=dtype)
     X, order = bits(50, 30, rng).astype(dtype), rng.permutation(50)
     trainer, visible_offset = make_trainer(
-        X, machine, bits(10, 20, rng), rng, batch_size=10
+        X, machine, bits(n_chains, 20, rng), rng, batch_size=10
     )
-    trainer.momentum = 0.5
-    trainer.start_velocity()
+    set_options(trainer, {"momentum": 0.5, "fast_learning_rate": 0.5})
     trainer.begin_epoch(order, np.full(5, 0.3))
     trainer.run(0, 3)
     other = Trainer(
@@ -321,7 +328,9 @@ def test_training_goes_on(dtype):
         hidden_offset=trainer.hidden_offset(),
     )
     other.momentum, other.offset_rate = 0.5, trainer.offset_rate
+    other.fast_learning_rate = 0.5
     other.start_velocity(trainer.velocities())
+    other.start_fast(trainer.fast_parameters())
     for one in [trainer, other]:
         one.start_average()
         one.begin_epoch(order, np.full(5, 0.3))

@@ -22,6 +22,7 @@ VARIANTS = {
     "Nesterov": {"momentum": 0.7, "nesterov": True},
     "sparse": {"sparsity_target": 0.1},
     "norms": {"max_norm": 0.1, "momentum": 0.5},
+    "fast": {"fast_learning_rate": 0.2},
     "everything": {
         "n_gibbs_steps": 2,
         "n_chains": 7,
@@ -32,6 +33,7 @@ VARIANTS = {
         "sparsity_target": 0.2,
         "sparsity_cost": 0.3,
         "max_norm": 0.5,
+        "fast_learning_rate": 0.1,
         "centering": False,
         "average": False,
     },
@@ -453,6 +455,37 @@ def test_training_goes_on_from_what_is_not_averaged(digits):
     model.fit(digits[:100]).set_params(average=False, n_iter=1).fit(digits[:100])
     raw = BernoulliRBM(5, n_iter=3, average=False, random_state=0).fit(digits[:100])
     assert_same_model(model, raw)
+
+
+def test_fast_parameters_act_from_the_second_minibatch_on(digits):
+    X, fast = digits[:50], {"fast_learning_rate": 0.5}
+    assert_close(trained(X, 1, **fast), trained(X, 1), atol=0, rtol=0)
+    found, plain = trained(X, 2, **fast), trained(X, 2)
+    assert all((found[name] != plain[name]).any() for name in PARAMETERS)
+
+
+def test_fast_parameters_are_for_persistent_chains(digits):
+    X, rbm = digits[:100], BernoulliRBM(5, persistent=False, random_state=0)
+    fast = clone(rbm).set_params(fast_learning_rate=0.5).fit(X)
+    assert_same_model(fast, rbm.fit(X))
+
+
+def test_fast_parameters_drive_a_chain_out_of_a_mode():
+    X = np.repeat([[0.0], [1.0]], 5, axis=0) * np.ones(8)
+    share, flips = [], []
+    for rate in (0.0, 1.0):
+        # Steps of the model too small to matter: only the chain moves.
+        model = two_modes(n_iter=100).set_params(
+            n_chains=1, learning_rate=1e-12, fast_learning_rate=rate
+        )
+        before = model.components_
+        path = [model.partial_fit(X).h_samples_ for _ in range(400)]
+        np.testing.assert_allclose(model.components_, before, atol=1e-8)
+        share.append(np.mean(path))
+        flips.append(np.count_nonzero(np.diff(path, axis=0)))
+    assert share[0] in (0, 1)
+    assert 0.3 < share[1] < 0.7
+    assert flips[1] > 4
 
 
 @pytest.mark.parametrize("n_chains, n_wanted", [(None, 10), (1, 1), (37, 37)])
