@@ -331,6 +331,10 @@ cdef class Trainer:
         """States of the persistent chains, (n_chains, n_hidden)."""
         return self.hidden.get(self.n_hidden, self.dtype)
 
+    def set_chains(self, states):
+        """Let the persistent chains go on from 0/1 states, (n_chains, n_hidden)."""
+        self.hidden.set(states)
+
     # ---- Training ----
 
     def begin_epoch(self, order, rates):

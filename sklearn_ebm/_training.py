@@ -165,10 +165,13 @@ class Run:
 
     stopping : Stopping, default=None
         What chooses the best epoch by the numbers of the monitor.
+
+    tempered : TemperedChains, default=None
+        What moves the trainer's chains before each minibatch.
     """
 
-    def __init__(self, trainer, division, monitor=None, stopping=None):
-        self.trainer, self.division = trainer, division
+    def __init__(self, trainer, division, monitor=None, stopping=None, tempered=None):
+        self.trainer, self.division, self.tempered = trainer, division, tempered
         self.monitor, self.stopping = monitor, stopping
         self.pacer = Pacer(trainer.n_threads)
         self.n_batches = -(-division.n_rows // trainer.batch_size)
@@ -181,7 +184,8 @@ class Run:
             trainer.start_average()
         begin = time.perf_counter()
         trainer.begin_epoch(order, rates)
-        self.pacer.run(trainer.run, len(rates) * trainer.sweeps_per_batch)
+        kernel = trainer.run if self.tempered is None else self._tempered_run
+        self.pacer.run(kernel, len(rates) * trainer.sweeps_per_batch)
         entry = {
             "learning_rate": float(rates[0]),
             "seconds": time.perf_counter() - begin,
@@ -191,6 +195,13 @@ class Run:
             self.measured = trainer.averages()
             entry |= self.monitor.measure(self.measured)
         return entry
+
+    def _tempered_run(self, start, stop, n_threads):
+        """Do sweeps start..stop of the epoch like `Trainer.run`."""
+        for sweep in range(start, stop):
+            if sweep % self.trainer.sweeps_per_batch == 0:
+                self.tempered.advance(self.trainer)
+            self.trainer.run(sweep, sweep + 1, n_threads)
 
     def end_epoch(self, entry, n_iter):
         """Take note of what has been entered as epoch n_iter."""

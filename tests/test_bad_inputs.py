@@ -34,6 +34,7 @@ BAD_PARAMETERS = {
     "random_state": [-1, "seed", 1.5, [1, 2]],
     "n_gibbs_steps": [0, -1, 1.5, "1", None, (1,), (1, 2, 3), (0, 2), (1, 2.5), [1, 2]],
     "persistent": [1, 0, "yes", None],
+    "n_temperatures": [0, -1, 1.5, "2", None, NAN],
     "n_chains": [0, -5, 2.5, "10", NAN],
     "momentum": [1, 1.0, 1.5, -0.1, NAN, "0.9", None],
     "weight_decay": [-1e-3, NAN, INF, "0", None],

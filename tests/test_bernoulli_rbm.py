@@ -62,6 +62,7 @@ def test_parameters_begin_with_those_of_scikit_learn():
         "n_gibbs_steps": 1,
         "persistent": True,
         "n_chains": None,
+        "n_temperatures": 1,
         "momentum": 0.0,
         "weight_decay": 0.0,
         "nesterov": False,

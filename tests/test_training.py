@@ -16,6 +16,7 @@ from sklearn_ebm._training import gibbs_steps
 
 VARIANTS = {
     "default": {},
+    "tempering": {"n_temperatures": 3},
     "CD": {"persistent": False},
     "momentum": {"momentum": 0.7},
     "L1": {"l1_decay": 3e-4},

@@ -22,6 +22,7 @@ from .._missing import (
 from .._panels import Panels
 from .._rows import Rows
 from .._scores import score_rows
+from .._tempering import TemperedChains
 from .._trainer import Trainer
 from .._training import Division, Run, gibbs_steps, minibatch_rates
 from .._validation import (
@@ -55,6 +56,8 @@ from ..samplers import Chains, Gibbs, draw, fill_in, given
 OFFSET_RATE = 0.01
 # Makes the random key of missing values another than that of the training.
 MISSING_KEY = 0x9E3779B97F4A7C15
+# The same for chains that exchange temperatures.
+TEMPERING_KEY = 0xC2B2AE3D27D4EB4F
 
 
 class BernoulliRBM(
@@ -112,6 +115,12 @@ class BernoulliRBM(
     n_chains : int or None, default=None
         Number of persistent chains; None means `batch_size`. Without persistence
         there is one chain for every row of the minibatch.
+
+    n_temperatures : int, default=1
+        With more than 1, every persistent chain exchanges states with chains at
+        higher temperatures (parallel tempering [7]_), evenly spaced between the
+        model and independent features, so that it can cross from one mode of the
+        model to another. Takes that many times as long for the chains.
 
     momentum : float, default=0.0
         Share of the last step's velocity in the next one, in [0, 1).
@@ -286,6 +295,8 @@ class BernoulliRBM(
        visual area V2", NIPS 2007.
     .. [6] T. Tieleman, G. E. Hinton, "Using fast weights to improve persistent
        contrastive divergence", ICML 2009.
+    .. [7] G. Desjardins et al., "Tempered Markov chain Monte Carlo for training of
+       restricted Boltzmann machines", AISTATS 2010.
 
     Examples
     --------
@@ -310,6 +321,7 @@ class BernoulliRBM(
         ],
         "persistent": ["boolean"],
         "n_chains": [Interval(Integral, 1, None, closed="left"), None],
+        "n_temperatures": [Interval(Integral, 1, None, closed="left")],
         "momentum": [Interval(Real, 0, 1, closed="left")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "nesterov": ["boolean"],
@@ -342,6 +354,7 @@ class BernoulliRBM(
         n_gibbs_steps=1,
         persistent=True,
         n_chains=None,
+        n_temperatures=1,
         momentum=0.0,
         weight_decay=0.0,
         nesterov=False,
@@ -370,6 +383,7 @@ class BernoulliRBM(
         self.n_gibbs_steps = n_gibbs_steps
         self.persistent = persistent
         self.n_chains = n_chains
+        self.n_temperatures = n_temperatures
         self.momentum = momentum
         self.weight_decay = weight_decay
         self.nesterov = nesterov
@@ -408,7 +422,7 @@ class BernoulliRBM(
         self : BernoulliRBM
             The fitted model.
         """
-        check_parameters(self)
+        self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_state")
         drawn = self._drawn_values(goes_on)
         X, rows = check_rows(
@@ -429,7 +443,7 @@ class BernoulliRBM(
             monitor = self._monitor(X, division)
         if self.early_stopping:
             stopping = Stopping(self.monitor, self.tol, self.n_iter_no_change)
-        run = Run(self._trainer(rows), division, monitor, stopping)
+        run = Run(self._trainer(rows), division, monitor, stopping, self._tempered())
         watched = monitor is not None or is_watched(self)
         try:
             for epoch in range(self.n_iter):
@@ -485,7 +499,7 @@ class BernoulliRBM(
         self : BernoulliRBM
             The fitted model.
         """
-        check_parameters(self)
+        self._check_parameters()
         if self.early_stopping:
             raise ValueError("partial_fit does not support early_stopping=True.")
         first = not hasattr(self, "_state")
@@ -501,7 +515,7 @@ class BernoulliRBM(
             division = self._initialise(X, rows)
         else:
             division = self._go_on(X, rows, n_seen=self._state["n_seen"])
-        run = Run(self._trainer(rows), division)
+        run = Run(self._trainer(rows), division, tempered=self._tempered())
         if drawn:
             drawn.sweep(_layered(*run.trainer.parameters()), N_FIRST_SWEEPS)
         rates = np.full(run.n_batches, float(self.learning_rate))
@@ -536,6 +550,14 @@ class BernoulliRBM(
         means = _means(rows, self._up(rows.dtype))
         check_values(self, X, rows, quiet=True)
         return means
+
+    def _check_parameters(self):
+        check_parameters(self)
+        if self.n_temperatures > 1 and not self.persistent:
+            raise ValueError(
+                f"n_temperatures={self.n_temperatures} needs chains that go on: "
+                "persistent=True."
+            )
 
     def _drawn_values(self, goes_on):
         """What draws missing values in training, if there may be any."""
@@ -643,6 +665,19 @@ class BernoulliRBM(
             trainer.start_fast(state.get("fast"))
         return trainer
 
+    def _tempered(self):
+        """Return what makes the chains exchange temperatures, if they are to."""
+        if self.n_temperatures == 1:
+            return None
+        state = self._state
+        return TemperedChains(
+            self.n_chains or self.batch_size,
+            self.n_temperatures,
+            state["visible_offset"],
+            state["key"] ^ TEMPERING_KEY,
+            state.get("tempered"),
+        )
+
     def _chains(self):
         """Hidden states to start from: the last ones, or new ones."""
         state, n_chains = self._state, self.n_chains or self.batch_size
@@ -710,6 +745,8 @@ class BernoulliRBM(
             state["hidden_offset"] = trainer.hidden_offset()
         if self.momentum:
             state["velocity"] = trainer.velocities()
+        if run.tempered is not None:
+            state["tempered"] = run.tempered.state()
         if self.fast_learning_rate and self.persistent:
             state["fast"] = trainer.fast_parameters()
         self.__dict__.pop("best_n_iter_", None)
