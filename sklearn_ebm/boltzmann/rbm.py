@@ -131,7 +131,7 @@ class BernoulliRBM(
 
     nesterov : bool, default=False
         Whether the momentum is Nesterov's, which steps along the gradient plus
-        `momentum` times the new velocity [4]_. Without `momentum` it is no matter.
+        `momentum` times the new velocity [4]_. Without `momentum` it does nothing.
 
     l1_decay : float, default=0.0
         Strength of the L1 penalty ``l1_decay * sum |components_|``. After each
@@ -161,8 +161,8 @@ class BernoulliRBM(
         (weights and biases), which follow the same gradient at this learning rate
         and fade by 5 % each minibatch [6]_. They drive the chains away from where
         they have just been, so that these mix faster; they are not part of the
-        model. Reasonable values are near `learning_rate`. Without persistence it
-        is no matter.
+        model. Reasonable values are one to ten times `learning_rate`. Not used
+        without persistence.
 
     centering : bool, default=True
         Whether to follow the centred gradient, which subtracts the means of the
