@@ -83,6 +83,26 @@ class DrawnValues:
             self._put(sampler.means(chains, self.n_steps)[1])
             self.n_steps += 1
 
+    def missing_in(self, numbers):
+        """Return which values are missing in some rows, or None if none is.
+
+        Parameters
+        ----------
+        numbers : ndarray of int
+            Numbers of the rows.
+
+        Returns
+        -------
+        missing : ndarray of bool of shape (len(numbers), n_features) or None
+            Which values were NaN.
+        """
+        _, found, places = np.intersect1d(numbers, self.rows, return_indices=True)
+        if not len(found):
+            return None
+        missing = np.zeros((len(numbers), self.missing.shape[1]), bool)
+        missing[found] = self.missing[places]
+        return missing
+
     def _put(self, values):
         part = self.X[self.rows]
         part[self.missing] = values[self.missing]

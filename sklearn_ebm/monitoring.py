@@ -132,50 +132,81 @@ class Monitor:
 
     view : callable
         Called with the parameters of the model, returns an object with methods
-        `pseudo_likelihood`, `free_energy` and `hidden_means` of `Rows`, and
-        `visible_means` of hidden states.
+        `fill` (of values, some of them NaN), `pseudo_likelihood` (of `Rows`, and
+        which of their values do not count), `free_energy` and `hidden_means` (of
+        `Rows`), and `visible_means` (of hidden states).
+
+    missing_in : callable, default=None
+        Says which values are missing in rows of these numbers; None if none is.
     """
 
-    def __init__(self, X, division, key, dtype, view):
-        self.values = _sample(X, epoch_order(division.training, key, 0))
-        self.training = Rows(self.values, dtype)
+    def __init__(self, X, division, key, dtype, view, missing_in=None):
+        order = epoch_order(division.training, key, 0)
+        self.training = _Sample(X, order, dtype, missing_in)
         self.validation = None
         if len(division.held_out):
-            self.validation = Rows(_sample(X, division.held_out), dtype)
+            self.validation = _Sample(X, division.held_out, dtype, missing_in)
         self.view = view
 
     def measure(self, parameters):
         """Names and values of the numbers, of a model with these parameters."""
-        view, rows = self.view(*parameters), self.training
+        view, sample = self.view(*parameters), self.training
+        rows = sample.rows(view)
         hidden = view.hidden_means(rows)
-        values = self.values.toarray() if sp.issparse(self.values) else self.values
-        error = values.astype(rows.dtype) - view.visible_means(hidden)
+        error = np.square(sample.values() - view.visible_means(hidden))
+        if sample.missing is not None:
+            error = error[~sample.missing]
         numbers = {
-            "pseudo_likelihood": view.pseudo_likelihood(rows).mean(),
-            "reconstruction_error": np.square(error).mean(dtype=float),
+            "pseudo_likelihood": view.pseudo_likelihood(rows, sample.missing).mean(),
+            "reconstruction_error": error.mean(dtype=float),
             "hidden_activity": hidden.mean(dtype=float),
             "saturation": sum(_idle(hidden)) / hidden.shape[1],
         }
         if self.validation is not None:
-            gap = view.free_energy(self.validation).mean()
-            gap -= view.free_energy(rows).mean()
-            score = view.pseudo_likelihood(self.validation).mean()
+            unseen = self.validation.rows(view)
+            score = view.pseudo_likelihood(unseen, self.validation.missing).mean()
+            gap = view.free_energy(unseen).mean() - view.free_energy(rows).mean()
             numbers |= {"validation_pseudo_likelihood": score, "free_energy_gap": gap}
         return {name: float(number) for name, number in numbers.items()}
 
     def warn_of_idle_units(self, name, parameters):
         """Warn if hidden units say the same of every row of the sample."""
-        dead, saturated = _idle(self.view(*parameters).hidden_means(self.training))
+        view = self.view(*parameters)
+        hidden = view.hidden_means(self.training.rows(view))
+        dead, saturated = _idle(hidden)
         if dead or saturated:
             warnings.warn(
                 f"Of the {len(parameters[0])} hidden units of {name}, {dead} are dead "
-                f"and {saturated} saturated: for each of {self.training.n_rows} "
+                f"and {saturated} saturated: for each of {len(hidden)} "
                 f"training rows their probability of being on is below {IDLE} or "
                 f"above {1 - IDLE}. They no longer tell rows apart. Lower "
                 "learning_rate, or raise weight_decay.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+
+class _Sample:
+    """At most MONITOR_ROWS rows: the first of an order."""
+
+    def __init__(self, X, order, dtype, missing_in):
+        numbers = np.sort(order[:MONITOR_ROWS])
+        self.X, self.dtype = X[numbers], dtype
+        self.missing = None if missing_in is None else missing_in(numbers)
+        if self.missing is None:
+            self.complete = Rows(self.X, dtype)
+        else:
+            self.X[self.missing] = np.nan
+
+    def rows(self, view):
+        """Rows for the kernels, with what a model puts in place of NaN."""
+        if self.missing is None:
+            return self.complete
+        return Rows(view.fill(self.X), self.dtype)
+
+    def values(self):
+        """Values of the rows, as a dense array."""
+        return (self.X.toarray() if sp.issparse(self.X) else self.X).astype(self.dtype)
 
 
 def may_be_idle(mean_fields):
@@ -191,10 +222,6 @@ def _idle(means):
     return int((means < IDLE).all(axis=0).sum()), int(
         (means > 1 - IDLE).all(axis=0).sum()
     )
-
-
-def _sample(X, order):
-    return X[np.sort(order[:MONITOR_ROWS])]
 
 
 def extended(history, n_iter, entry):

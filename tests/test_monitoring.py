@@ -186,6 +186,29 @@ def test_numbers(early_stopping, n_rows, digits):
     assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.parametrize("early_stopping", [True, False])
+def test_missing_values_do_not_count(early_stopping, digits):
+    X = np.array(digits[:200])
+    X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    X[50:80] = digits[50:80]
+    rbm = BernoulliRBM(8, average=False, verbose=1, random_state=0, n_iter=3)
+    rbm.set_params(tol=1e9, monitor="free_energy_gap", validation_fraction=0.4)
+    model = rbm.set_params(missing="latent", early_stopping=early_stopping).fit(X)
+    training, validation = halves(model, X) if early_stopping else (X, X[:0])
+    error = np.square(training - model.reconstruct(training))
+    wanted = {
+        "pseudo_likelihood": model.score(training),
+        "reconstruction_error": np.nanmean(error),
+        "hidden_activity": model.transform(training).mean(),
+    }
+    if early_stopping:
+        wanted["validation_pseudo_likelihood"] = model.score(validation)
+    found = {name: model.history_[name][-1] for name in wanted}
+    assert found == pytest.approx(wanted, rel=1e-9)
+    quiet = clone(rbm).set_params(verbose=0).fit(X)
+    assert_same(quiet._state, model._state)
+
+
 def test_averages_are_what_is_measured(digits):
     X = digits[:100]
     model = BernoulliRBM(8, n_iter=3, verbose=1, random_state=0).fit(X)

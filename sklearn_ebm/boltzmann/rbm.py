@@ -440,7 +440,7 @@ class BernoulliRBM(
         callbacks.call_on_fit_task_begin(estimator=self, X=X, y=y)
         monitor = stopping = None
         if self.verbose or self.early_stopping or wants_history(self):
-            monitor = self._monitor(X, division)
+            monitor = self._monitor(X, division, drawn)
         if self.early_stopping:
             stopping = Stopping(self.monitor, self.tol, self.n_iter_no_change)
         run = Run(self._trainer(rows), division, monitor, stopping, self._tempered())
@@ -477,7 +477,7 @@ class BernoulliRBM(
         finally:
             # Also when interrupted: what has been learned is kept.
             self._store(run)
-        self._warn_of_idle_units(X, division)
+        self._warn_of_idle_units(X, division, drawn)
         callbacks.call_on_fit_task_end(
             estimator=self, X=X, y=y, reconstruction_attributes=dict
         )
@@ -702,16 +702,24 @@ class BernoulliRBM(
         if self.verbose and run.monitor is not None:
             report(self, entry)
 
-    def _monitor(self, X, division):
+    def _monitor(self, X, division, drawn):
         """Return what watches the training on a fixed sample of the rows."""
-        return Monitor(X, division, self._state["key"], self._dtype(), _Snapshot)
+        mean = self._state["visible_offset"].astype(self._dtype())
+        return Monitor(
+            X,
+            division,
+            self._state["key"],
+            self._dtype(),
+            lambda *parameters: _Snapshot(*parameters, mean),
+            drawn and drawn.missing_in,
+        )
 
-    def _warn_of_idle_units(self, X, division):
+    def _warn_of_idle_units(self, X, division, drawn):
         """Warn if the fit has left hidden units dead or saturated."""
         fields = _product(self.components_, division.column_means)
         # Next to nothing for a model in good health: the data are not looked at.
         if may_be_idle(fields + self.intercept_hidden_):
-            self._monitor(X, division).warn_of_idle_units(
+            self._monitor(X, division, drawn).warn_of_idle_units(
                 type(self).__name__,
                 (self.components_, self.intercept_hidden_, self.intercept_visible_),
             )
@@ -1077,10 +1085,15 @@ def _layered(components, hidden, visible):
 class _Snapshot:
     """Parameters at some moment of the training, as functions of rows."""
 
-    def __init__(self, components, intercept_hidden, intercept_visible):
+    def __init__(self, components, intercept_hidden, intercept_visible, mean):
         self.components, self.intercept_visible = components, intercept_visible
+        self.layers = _layered(components, intercept_hidden, intercept_visible)
+        self.mean = mean
         self.up = Layer(Panels.from_columns(components), intercept_hidden)
         self.down = Layer(Panels.from_rows(components), intercept_visible)
+
+    def fill(self, X):
+        return fill_mean_field(self.layers, X, self.mean)
 
     def hidden_means(self, rows):
         return _means(rows, self.up)
@@ -1091,8 +1104,11 @@ class _Snapshot:
     def free_energy(self, rows):
         return score_rows(rows, self.up, self.intercept_visible)
 
-    def pseudo_likelihood(self, rows):
-        return score_rows(rows, self.up, self.intercept_visible, self.components)
+    def pseudo_likelihood(self, rows, skipped=None):
+        skipped = None if skipped is None else skipped.view(np.uint8)
+        return score_rows(
+            rows, self.up, self.intercept_visible, self.components, skipped=skipped
+        )
 
 
 def _means(rows, layer):
