@@ -17,7 +17,7 @@ from scipy.stats import chi2
 # Statistical tests hold for any seed; this one may be set to try others.
 SEED = int(os.environ.get("SKLEARN_EBM_TEST_SEED", "0"))
 
-DRAW_HIDDEN, DRAW_VISIBLE, DRAW_DATA = 0, 1, 2
+DRAW_HIDDEN, DRAW_VISIBLE, DRAW_DATA, DRAW_SWAP = 0, 1, 2, 3
 REFINE = 0x80
 
 
@@ -108,6 +108,102 @@ def visible_fields(machine, hidden, n_chains=1):
     """Many chains take their hidden units four at a time."""
     components, _, bias = machine
     return fields(hidden, components, bias, 4 if n_chains >= 16 else 1)
+
+
+def gibbs_sweep(machine, visible, *, key, step, clamped=None, mean=expit):
+    """Hidden units, added up from pairs of visible ones, then visible units."""
+    components, bias, _ = machine
+    counter = {"key": key, "step": step}
+    means = mean(fields(visible, components.T, bias, 2))
+    hidden = bernoulli(means, purpose=DRAW_HIDDEN, **counter)
+    means = mean(visible_fields(machine, hidden, len(visible)))
+    drawn = bernoulli(means, purpose=DRAW_VISIBLE, **counter)
+    return drawn if clamped is None else np.where(clamped, visible, drawn)
+
+
+# ---- Chains at inverse temperatures ----
+
+
+@dataclass
+class Path:
+    """Twin of the path from `base`, biases (visible, hidden), to a machine.
+
+    Methods take rows of visible units and an inverse temperature for each.
+    """
+
+    machine: tuple
+    base: tuple
+    mean: object = staticmethod(expit)
+
+    def at(self, beta):
+        """The machine at one inverse temperature, in float64."""
+        components, hidden, visible = (np.float64(x) for x in self.machine)
+        base_visible, base_hidden = (np.float64(x) for x in self.base)
+        return (
+            beta * components,
+            (1 - beta) * base_hidden + beta * hidden,
+            (1 - beta) * base_visible + beta * visible,
+        )
+
+    def fields(self, visible):
+        components, bias, _ = self.machine
+        return fields(visible, components.T, bias, 2)
+
+    def log_p(self, visible, betas):
+        """Logarithm of the unnormalised probability, hidden units summed out."""
+        base_visible, base_hidden = (np.float64(x) for x in self.base)
+        betas = np.reshape(betas, (-1, 1))
+        x = (1 - betas) * base_hidden + betas * np.float64(self.fields(visible))
+        bias = (1 - betas) * base_visible + betas * np.float64(self.machine[2])
+        return (visible * bias).sum(axis=1) + np.logaddexp(0, x).sum(axis=1)
+
+    def tempered(self, fields, base, betas):
+        """Fields at inverse temperatures, in the dtype of the machine."""
+        dtype, betas = fields.dtype, np.reshape(betas, (-1, 1))
+        base = np.asarray(base, dtype)
+        return base * (1 - betas).astype(dtype) + fields * betas.astype(dtype)
+
+    def sweep(self, visible, betas, *, key, step, clamped=None):
+        counter = {"key": key, "step": step}
+        x = self.tempered(self.fields(visible), self.base[1], betas)
+        hidden = bernoulli(self.mean(x), purpose=DRAW_HIDDEN, **counter)
+        x = visible_fields(self.machine, hidden, len(visible))
+        x = self.tempered(x, self.base[0], betas)
+        drawn = bernoulli(self.mean(x), purpose=DRAW_VISIBLE, **counter)
+        return drawn if clamped is None else np.where(clamped, visible, drawn)
+
+    def anneal_step(self, visible, betas, k, *, key, step, clamped=None):
+        """Gains from betas[k] to the next, and states after a sweep there."""
+        here, there = (np.full(len(visible), betas[k + i]) for i in (0, 1))
+        gains = self.log_p(visible, there) - self.log_p(visible, here)
+        if k + 2 < len(betas):
+            visible = self.sweep(
+                visible, there, key=key, step=step + k, clamped=clamped
+            )
+        return gains, visible
+
+
+def partner_levels(levels, parity, n_levels):
+    """Levels with which 2k + parity <-> 2k + 1 + parity swap; their own if none."""
+    to = np.where((levels - parity) % 2 == 0, levels + 1, levels - 1)
+    return np.where((to < 0) | (to >= n_levels), levels, to)
+
+
+def swapped(levels, gains, parity, *, key, step):
+    """Levels (n_ensembles, n_levels) after swaps, given what these would gain."""
+    levels = levels.copy()
+    n_ensembles, n_levels = levels.shape
+    words = random_words(
+        np.arange(n_levels), np.arange(n_ensembles), step, DRAW_SWAP, key
+    )
+    for e in range(n_ensembles):
+        for level in range(parity, n_levels - 1, 2):
+            low = np.flatnonzero(levels[e] == level)[0]
+            high = np.flatnonzero(levels[e] == level + 1)[0]
+            u = (words[e, level, 0] + 0.5) / 2**32
+            if np.log(u) < gains[e, low] + gains[e, high]:
+                levels[e, low], levels[e, high] = level + 1, level
+    return levels
 
 
 # ---- Training ----
