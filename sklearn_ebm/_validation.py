@@ -56,8 +56,10 @@ __all__ = [
     "PairOf",
     "ScoringMonitor",
     "StrOptions",
+    "check_choice",
     "check_count",
     "check_fixed",
+    "check_mask",
     "check_missing",
     "check_parameters",
     "check_rows",
@@ -193,16 +195,21 @@ def check_missing(estimator, X, mask=None):
     )
     missing = np.isnan(X)
     if mask is not None:
-        mask = np.asarray(mask)
-        if mask.dtype != np.bool_ or mask.shape not in (X.shape, X.shape[1:]):
-            raise ValueError(
-                f"mask must be bool of shape {X.shape} or {X.shape[1:]}, got "
-                f"{mask.dtype} of shape {mask.shape}."
-            )
-        missing |= mask
-    X = np.where(missing, 0, X)
+        missing |= check_mask(mask, X.shape, "mask")
+    X = np.where(missing, X.dtype.type(0), X)
     _warn_range(estimator, Rows(X))
     return X, missing
+
+
+def check_mask(mask, shape, name):
+    """A mask of bool for data of this shape, or of its columns, broadcast."""
+    mask = np.asarray(mask)
+    if mask.dtype != np.bool_ or mask.shape not in (shape, shape[1:]):
+        raise ValueError(
+            f"{name} must be bool of shape {shape} or {shape[1:]}, got "
+            f"{mask.dtype} of shape {mask.shape}."
+        )
+    return np.broadcast_to(mask, shape)
 
 
 def _refuse_times(X, name):
@@ -220,6 +227,14 @@ def _warn_range(estimator, rows):
             "it with MinMaxScaler(clip=True) or make it binary with Binarizer.",
             UserWarning,
             stacklevel=4,
+        )
+
+
+def check_choice(value, name, choices):
+    """Refuse an argument of a method that is none of the strings it may be."""
+    if value not in choices:
+        raise ValueError(
+            f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}."
         )
 
 

@@ -16,12 +16,21 @@ from ._gibbs import Layer, Purpose, half_sweep, run_chains
 from ._panels import Panels
 from ._rows import Rows
 from ._training import Pacer
-from ._validation import check_count, check_fixed, check_states, random_key
+from ._validation import (
+    check_choice,
+    check_count,
+    check_fixed,
+    check_mask,
+    check_states,
+    random_key,
+)
 from .layered import Layered
 
 # Least probability of either state of a unit where a path begins, so that what the
 # model allows can be reached.
 LEAST_RATE = 1e-3
+SAMPLING_METHODS = "gibbs", "tempering"
+IMPUTING_METHODS = "mean", "sample"
 
 
 def two_layers(model):
@@ -428,10 +437,15 @@ class ReplicaExchange:
         if init is None:
             visible = rng.random(shape) < base_rates(self.model)
         else:
-            init = np.asarray(init) != 0
+            init, rows = check_states(self.model, init, shape[2], "init")
+            _same_rows(n_ensembles, rows.n_rows, "init")
+            if not rows.binary:
+                raise ValueError("init must hold nothing but 0 and 1.")
+            init = _dense(init) != 0
             visible = np.broadcast_to(init[:, np.newaxis], shape).copy()
         if fixed is not None:
-            fixed = np.broadcast_to(np.asarray(fixed)[:, np.newaxis], shape).copy()
+            fixed = check_mask(fixed, shape[::2], "fixed")
+            fixed = np.broadcast_to(fixed[:, np.newaxis], shape).copy()
         levels = np.tile(np.arange(len(betas), dtype=np.int32), (n_ensembles, 1))
         empty = np.empty((0, n_ensembles, len(betas)))
         rates = np.full(len(betas) - 1, np.nan)
@@ -505,7 +519,8 @@ class ReplicaExchange:
             State to start from.
 
         n_steps : int, default=200
-            Number of sweeps in all.
+            Number of sweeps in all; cut down to a multiple of `n_rounds`, and at
+            least two a round.
 
         n_rounds : int, default=5
             How often the temperatures move.
@@ -545,7 +560,7 @@ def check_betas(betas):
     ----------
     betas : int, "classic" or array-like of shape (n_temperatures,)
         Inverse temperatures ascending from 0 to 1, or how many, evenly spaced.
-        "classic" are 14 500, dense near 1 [1]_.
+        "classic" are 14 501, dense near 1 [1]_.
 
     Returns
     -------
@@ -699,19 +714,21 @@ def draw(model, chains, n_draws, warm_up, thinning, method):
     n_draws = check_count(n_draws, "n_draws", least=1)
     warm_up = check_count(warm_up, "warm_up", least=0)
     thinning = check_count(thinning, "thinning", least=1)
+    check_choice(method, "method", SAMPLING_METHODS)
     if method == "gibbs":
         sampler, look = Gibbs(model), lambda chains: _dense(chains.visible)
-    elif method == "tempering":
+    else:
         sampler = ReplicaExchange(model)
         look = sampler.samples
         # Values between 0 and 1 become bits.
         bits = chains if chains.visible.dtype == bool else Gibbs(model).step(chains)
-        chains = sampler.init(len(bits.visible), init=bits.visible, fixed=bits.fixed)
+        chains = sampler.init(
+            len(bits.visible), init=bits.visible, fixed=bits.fixed, random_state=0
+        )
+        # Not from that seed, which only keeps NumPy's generator out of it.
         chains = replace(chains, key=bits.key, n_steps=bits.n_steps)
         chains = sampler.adapt(chains, warm_up // 2)
         warm_up -= warm_up // 2
-    else:
-        raise ValueError(f"method must be 'gibbs' or 'tempering', got {method!r}.")
     chains = sampler.step(chains, warm_up)
     draws = [look(chains)]
     for _ in range(n_draws - 1):
@@ -732,7 +749,7 @@ def impute(model, X, missing, *, n_gibbs_steps=100, method="mean", random_state=
         Values of the visible units; what it holds where they are missing does not
         matter.
 
-    missing : array-like of bool of shape (n_samples, n_features)
+    missing : array-like of bool of shape (n_samples, n_features) or (n_features,)
         Which of them are missing.
 
     n_gibbs_steps : int, default=100
@@ -752,8 +769,10 @@ def impute(model, X, missing, *, n_gibbs_steps=100, method="mean", random_state=
         A copy in the dtype of the model, missing values filled in.
     """
     n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
-    if method not in ("mean", "sample"):
-        raise ValueError(f"method must be 'mean' or 'sample', got {method!r}.")
+    check_choice(method, "method", IMPUTING_METHODS)
+    missing = check_mask(missing, np.shape(X), "missing")
+    n_features = len(two_layers(model).biases[0])
+    X, _ = check_states(model, np.where(missing, 0, X), n_features, "X")
     return fill_in(model, X, missing, n_steps, method, random_key(random_state), 0)
 
 
@@ -804,7 +823,8 @@ def autocorrelation_time(x):
     time : float
         ``1 + 2 * sum of autocorrelations`` in draws, summed over pairs of lags
         while these pairs are positive and fall (Geyer's initial monotone sequence
-        [1]_), with the variance between chains counted.
+        [1]_), with the variance between chains counted. 1 if all values are the
+        same, and at least ``1 / log10(n_draws * n_chains)``.
 
     References
     ----------
@@ -877,9 +897,10 @@ def r_hat(x):
 
 
 def _draws(x):
+    """Draws (n_draws, n_chains), less the first, so that constants are 0 exactly."""
     x = np.asarray(x, dtype=np.float64)
     if x.ndim == 1:
         x = x[:, np.newaxis]
     if x.ndim != 2 or len(x) < 2:
         raise ValueError(f"Draws of shape {x.shape} are not (n_draws, n_chains).")
-    return x
+    return x - x[0, 0]

@@ -30,6 +30,7 @@ from .._validation import (
     Interval,
     PairOf,
     StrOptions,
+    check_choice,
     check_count,
     check_missing,
     check_parameters,
@@ -49,7 +50,15 @@ from ..monitoring import (
     report,
     wants_history,
 )
-from ..samplers import Chains, Gibbs, draw, fill_in, given
+from ..samplers import (
+    IMPUTING_METHODS,
+    SAMPLING_METHODS,
+    Chains,
+    Gibbs,
+    draw,
+    fill_in,
+    given,
+)
 
 # Share of a minibatch's mean in the running mean of the hidden units, which
 # `centering` subtracts from them.
@@ -966,6 +975,7 @@ class BernoulliRBM(
         check_is_fitted(self)
         n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=0)
         thinning = check_count(thinning, "thinning", least=1)
+        check_choice(method, "method", SAMPLING_METHODS)
         most = 1
         if n_samples is not None:
             most = n_samples = check_count(n_samples, "n_samples", least=1)
@@ -1011,8 +1021,7 @@ class BernoulliRBM(
         check_is_fitted(self)
         X, missing = check_missing(self, X, mask)
         n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
-        if method not in ("mean", "sample"):
-            raise ValueError(f"method must be 'mean' or 'sample', got {method!r}.")
+        check_choice(method, "method", IMPUTING_METHODS)
         draws = self._draws(random_state)
         if random_state is None:
             self._use_draws(n_steps + 1)
