@@ -36,6 +36,13 @@ N_ENSEMBLES = 24_576
 floats = pytest.mark.parametrize("dtype", DTYPES)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Work this small is done sooner on one; results do not depend on it."""
+    with threadpool_limits(1, user_api="openmp"):
+        yield
+
+
 def path_of(twin):
     components, hidden, visible = twin.machine
     return Path(components, (visible, hidden), twin.base)
@@ -754,3 +761,24 @@ def test_check_betas():
 def test_bad_betas(betas):
     with pytest.raises((ValueError, TypeError), match="betas must be"):
         check_betas(betas)
+
+
+@pytest.mark.parametrize(
+    "arguments, error, message",
+    [
+        ({"n_ensembles": 0}, ValueError, "n_ensembles"),
+        ({"n_ensembles": 2.0}, TypeError, "n_ensembles"),
+        ({"betas": 1}, ValueError, "betas"),
+        ({"init": np.zeros((3, 4))}, ValueError, "init has 3 rows for 2"),
+        ({"init": np.zeros((2, 5))}, ValueError, "init has 5 columns"),
+        ({"init": np.full((2, 4), np.nan)}, ValueError, "init"),
+        ({"init": np.full((2, 4), 0.5)}, ValueError, "init"),
+        ({"fixed": np.zeros((2, 4))}, ValueError, "fixed must be bool"),
+        ({"fixed": np.zeros((3, 4), bool)}, ValueError, "fixed must be bool"),
+        ({"random_state": "a"}, ValueError, "random_state"),
+    ],
+)
+def test_bad_starts_of_replicas(arguments, error, message):
+    sampler = ReplicaExchange(model_with(*random_machine(3, 4, generator(226))))
+    with pytest.raises(error, match=message):
+        sampler.init(**{"n_ensembles": 2} | arguments)
