@@ -95,11 +95,18 @@ def annealing_path(model):
     base = logit(np.clip(base_rates(model), LEAST_RATE, 1 - LEAST_RATE))
     n_hidden = len(layers.biases[1])
     path = Path(
-        np.ascontiguousarray(layers.weights[0].T),
+        _components(layers),
         layers.biases,
         (base, np.zeros(n_hidden)),
     )
     return path, float(np.logaddexp(0, base).sum() + n_hidden * np.log(2))
+
+
+def _components(layers):
+    """Weights (n_hidden, n_visible), in a dtype that kernels compute in."""
+    weights = np.asarray(layers.weights[0])
+    dtype = np.float32 if weights.dtype == np.float32 else np.float64
+    return np.ascontiguousarray(weights.T, dtype=dtype)
 
 
 # ---- Block Gibbs sampling ----
@@ -154,7 +161,7 @@ class Gibbs:
     def __init__(self, model):
         self.model = model
         layers = two_layers(model)
-        components = np.ascontiguousarray(layers.weights[0].T)
+        components = _components(layers)
         self.dtype = components.dtype
         self.up = Layer(Panels.from_columns(components, True), layers.biases[1])
         self.down = Layer(Panels.from_rows(components), layers.biases[0])
