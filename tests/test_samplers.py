@@ -403,6 +403,20 @@ def test_a_layered_value_gives_the_draws_of_its_model():
         assert_same(*found)
 
 
+@pytest.mark.parametrize("method", ["gibbs", "tempering"])
+@pytest.mark.parametrize("kind", [np.int64, np.float16, list])
+def test_weights_of_a_layered_value_may_be_any_numbers(kind, method):
+    weights = generator(336).integers(-3, 4, (8, 5))
+    biases = np.zeros(8), np.zeros(5)
+
+    def drawn(weights):
+        layers = Layered(("bernoulli",) * 2, (weights,), biases)
+        return sample_chains(layers, 2, 4, warm_up=3, method=method, random_state=0)
+
+    converted = weights.tolist() if kind is list else weights.astype(kind)
+    assert_same(drawn(converted), drawn(weights.astype(float)))
+
+
 # ---- Many samples ----
 
 
@@ -611,6 +625,37 @@ def test_imputed_draws_of_single_sweeps():
     )
     counts = np.bincount(state_numbers(filled[:, free]), minlength=8)
     assert chi_square_p_value(counts, law) > RARE
+
+
+@pytest.mark.parametrize(
+    "n_steps, kept", [(1, [1]), (2, [2]), (3, [2, 3]), (4, [3, 4])]
+)
+def test_imputed_means_of_few_sweeps(n_steps, kept):
+    """Means given the hidden units of the second half of the sweeps, no others."""
+    machine = strong_machine()
+    exact, model = enumerate_machine(machine), model_with(*machine)
+    model.visible_mean_ = np.array([0.9, 0.2, 0.95, 0.5, 0.05, 0.1])
+    free = np.isnan(OBSERVED)
+    held = (exact.v[:, ~free] == OBSERVED[~free]).all(axis=1)
+    p = np.where(exact.v, model.visible_mean_, 1 - model.visible_mean_)
+    law, means = p[:, free].prod(axis=1) * held, []
+    # Of a sweep only the free units are kept.
+    where = state_numbers(np.where(free, exact.v, OBSERVED))
+    for _ in range(n_steps):
+        hidden = law @ exact.p_h_given_v
+        means.append(hidden @ exact.visible_means)
+        law = np.bincount(where, weights=hidden @ exact.p_v_given_h, minlength=64)
+    filled = model.impute(
+        np.tile(OBSERVED, (N_CHAINS, 1)),
+        n_gibbs_steps=n_steps,
+        random_state=int(generator(335, n_steps).integers(2**31)),
+    )[:, free]
+    expected = np.mean([means[k - 1] for k in kept], axis=0)[free]
+    error = filled.std(axis=0, ddof=1) / np.sqrt(N_CHAINS)
+    assert np.abs((filled.mean(axis=0) - expected) / error).max() < norm.isf(RARE / 2)
+    for k in range(1, n_steps + 1):
+        if k not in kept:  # others would have been noticed
+            assert np.abs((means[k - 1][free] - expected) / error).max() > 10
 
 
 def test_imputing_beside_probabilities():
