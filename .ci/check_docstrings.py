@@ -13,8 +13,15 @@ from numpydoc.validate import validate
 
 PACKAGE = "sklearn_ebm"
 MODULES = [
-    PACKAGE,
-    *(f"{PACKAGE}.{m}" for m in ("likelihood", "layered", "monitoring")),
+    f"{PACKAGE}{module}"
+    for module in (
+        "",
+        ".likelihood",
+        ".samplers",
+        ".plotting",
+        ".monitoring",
+        ".layered",
+    )
 ]
 # A page for every method would be noise: extended summary, See Also, examples.
 # RT02 forbids the names that scikit-learn gives to what its methods return.

@@ -630,7 +630,7 @@ def _evened(replicas):
         up, down = gains[visits == level].mean(), gains[visits == level + 1].mean()
         lengths[level] = np.sqrt(max(-(up + down), 1e-12))
     total = np.concatenate([[0], np.cumsum(lengths)])
-    # Half of the way, lest noise drive temperatures to and fro.
+    # Half of the way, lest noise drive temperatures back and forth.
     even = np.interp(np.linspace(0, total[-1], len(betas)), total, betas)
     mixed = (betas + even) / 2
     mixed[0], mixed[-1] = 0, 1

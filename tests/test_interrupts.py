@@ -20,9 +20,9 @@ def interrupted_after(train, seconds=0.3):
         signal.raise_signal(signal.SIGINT)
 
     timer = threading.Timer(seconds, interrupt)
-    timer.start()
     try:
         with pytest.raises(KeyboardInterrupt):
+            timer.start()
             train()
     finally:
         timer.cancel()

@@ -1,0 +1,539 @@
+"""Displays: figures of how a model was trained, what it learned and what it draws.
+
+They are made like those of scikit-learn: a display holds the data of a figure,
+`plot` draws it, and `from_estimator` computes the data and draws.
+"""
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from .likelihood import MOST_ENUMERATED, log_partition
+from .samplers import Gibbs, two_layers
+
+# What `TrainingDisplay` draws if it is there: nats a row, larger is better.
+SCORES = ("pseudo_likelihood", "validation_pseudo_likelihood")
+# Names of axes and curves, with units, where the key of the history lacks them.
+UNITS = {
+    "pseudo_likelihood": "nats a row",
+    "validation_pseudo_likelihood": "nats a row",
+    "free_energy_gap": "nats",
+    "seconds": "s",
+}
+
+
+class TrainingDisplay:
+    """How the training of a model went, epoch by epoch.
+
+    Parameters
+    ----------
+    history : dict of list
+        Values for every epoch, by name, such as `history_` of a fitted model.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+
+    figure_ : matplotlib Figure
+        The figure these axes are in.
+
+    lines_ : list of matplotlib Line2D
+        The curves, in the order of the keys.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_ebm import BernoulliRBM
+    >>> from sklearn_ebm.plotting import TrainingDisplay
+    >>> X = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]])
+    >>> rbm = BernoulliRBM(n_components=2, random_state=0).fit(X)
+    >>> display = TrainingDisplay.from_estimator(rbm, keys=["weight_norm"])
+    >>> len(display.lines_)
+    1
+    """
+
+    def __init__(self, history):
+        self.history = history
+
+    @classmethod
+    def from_estimator(cls, estimator, *, keys=None, ax=None):
+        """Draw the history of a fitted model.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted model with a `history_`.
+
+        keys : str or list of str, default=None
+            As for `plot`.
+
+        ax : matplotlib Axes, default=None
+            As for `plot`.
+
+        Returns
+        -------
+        display : TrainingDisplay
+            What was drawn.
+        """
+        check_is_fitted(estimator)
+        return cls(estimator.history_).plot(keys=keys, ax=ax)
+
+    def plot(self, ax=None, *, keys=None):
+        """Draw a curve for each of some keys of the history.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+
+        keys : str or list of str, default=None
+            Which values to draw. None draws the pseudo-likelihoods that the history
+            holds or, if there are none, the norm of the weights.
+
+        Returns
+        -------
+        self : TrainingDisplay
+            What was drawn.
+        """
+        if keys is None:
+            keys = [key for key in SCORES if key in self.history] or ["weight_norm"]
+        keys = [keys] if isinstance(keys, str) else list(keys)
+        unknown = [key for key in keys if key not in self.history]
+        if unknown:
+            raise ValueError(
+                f"The history has no {unknown}, only {sorted(self.history)}."
+            )
+        self.figure_, self.ax_ = _axes(ax)
+        self.lines_ = []
+        for key in keys:
+            values = self.history[key]
+            epochs = np.arange(1, len(values) + 1)
+            self.lines_ += self.ax_.plot(epochs, values, label=_label(key))
+        self.ax_.set_xlabel("epoch")
+        if len(keys) == 1:
+            self.ax_.set_ylabel(_label(keys[0]))
+        else:
+            self.ax_.legend()
+        return self
+
+
+class FiltersDisplay:
+    """The weights of hidden units as images, one colour scale for all.
+
+    Parameters
+    ----------
+    components : array-like of shape (n_components, n_features)
+        Weights, a row for every hidden unit.
+
+    shape : tuple of int, default=None
+        Height and width of an image; None means that it is square.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+
+    figure_ : matplotlib Figure
+        The figure these axes are in.
+
+    im_ : matplotlib AxesImage
+        All images as one.
+
+    colorbar_ : matplotlib Colorbar
+        The colour scale, symmetric about zero.
+
+    units_ : ndarray of int
+        Which units were drawn, row by row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_ebm import BernoulliRBM
+    >>> from sklearn_ebm.plotting import FiltersDisplay
+    >>> X = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]])
+    >>> rbm = BernoulliRBM(n_components=2, random_state=0).fit(X)
+    >>> display = FiltersDisplay.from_estimator(rbm, shape=(1, 3), units=[1])
+    >>> display.im_.get_array().shape
+    (1, 3)
+    """
+
+    def __init__(self, components, *, shape=None):
+        self.components = components
+        self.shape = shape
+
+    @classmethod
+    def from_estimator(cls, estimator, *, shape=None, units=64, ax=None):
+        """Draw the weights of a fitted model.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted model with one matrix of weights, `components_`.
+
+        shape : tuple of int, default=None
+            Height and width of an image; None means that it is square.
+
+        units : int or array-like of int, default=64
+            As for `plot`.
+
+        ax : matplotlib Axes, default=None
+            As for `plot`.
+
+        Returns
+        -------
+        display : FiltersDisplay
+            What was drawn.
+        """
+        check_is_fitted(estimator)
+        return cls(estimator.components_, shape=shape).plot(ax, units=units)
+
+    def plot(self, ax=None, *, units=64):
+        """Draw the weights of some hidden units.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+
+        units : int or array-like of int, default=64
+            Indices of hidden units, or how many: those whose weights have the
+            largest norms, the largest first.
+
+        Returns
+        -------
+        self : FiltersDisplay
+            What was drawn.
+        """
+        components = np.asarray(self.components)
+        if np.ndim(units) == 0:
+            norms = np.linalg.norm(components, axis=1)
+            units = np.argsort(-norms, kind="stable")[:units]
+        self.units_ = np.asarray(units)
+        filters = components[self.units_]
+        limit = np.abs(filters).max()
+        images = _folded(filters, self.shape)
+        _draw_images(self, images, ax, cmap="RdBu_r", vmin=-limit, vmax=limit)
+        self.colorbar_ = self.figure_.colorbar(self.im_, ax=self.ax_, label="weight")
+        return self
+
+
+class SamplesDisplay:
+    """Images in a grid, such as states of chains: a row for each, time to the right.
+
+    Parameters
+    ----------
+    images : array-like of shape (n_rows, n_columns, n_features) or \
+            (n_images, n_features)
+        Values between 0 and 1. Without rows and columns the images are put in as
+        many rows as columns, about.
+
+    steps : array-like of shape (n_columns,), default=None
+        Names of the columns, such as the numbers of steps the chains have made.
+
+    shape : tuple of int, default=None
+        Height and width of an image; None means that it is square.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+
+    figure_ : matplotlib Figure
+        The figure these axes are in.
+
+    im_ : matplotlib AxesImage
+        All images as one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_ebm import BernoulliRBM
+    >>> from sklearn_ebm.plotting import SamplesDisplay
+    >>> X = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]])
+    >>> rbm = BernoulliRBM(n_components=2, random_state=0).fit(X)
+    >>> display = SamplesDisplay.from_estimator(
+    ...     rbm, n_chains=4, steps=[0, 10, 100], shape=(1, 3), random_state=0
+    ... )
+    >>> display.images.shape
+    (4, 3, 3)
+    """
+
+    def __init__(self, images, *, steps=None, shape=None):
+        self.images = images
+        self.steps = steps
+        self.shape = shape
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        *,
+        n_chains=None,
+        steps=(0, 1, 3, 10, 30, 100, 300, 1000),
+        init=None,
+        conditions=None,
+        shape=None,
+        random_state=None,
+        ax=None,
+    ):
+        """Run Gibbs chains of a fitted model and draw their visible units.
+
+        Parameters
+        ----------
+        estimator : estimator or Layered
+            A fitted restricted Boltzmann machine.
+
+        n_chains : int, default=None
+            Number of chains; None means the rows of `init` or `conditions`, or
+            else 5.
+
+        steps : array-like of int, default=(0, 1, 3, 10, 30, 100, 300, 1000)
+            After how many steps to look at the chains, ascending.
+
+        init : array-like of shape (n_chains, n_features), default=None
+            Values to start from; None draws independent units with the means of
+            the training data.
+
+        conditions : array-like of shape (n_features,) or (n_chains, n_features), \
+                default=None
+            0 or 1 for units that keep this value, NaN for the others.
+
+        shape : tuple of int, default=None
+            Height and width of an image; None means that it is square.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the chains.
+
+        ax : matplotlib Axes, default=None
+            As for `plot`.
+
+        Returns
+        -------
+        display : SamplesDisplay
+            What was drawn.
+        """
+        if n_chains is None and init is None and np.ndim(conditions) < 2:
+            n_chains = 5
+        sampler = Gibbs(estimator)
+        chains = sampler.init(
+            n_chains, init=init, conditions=conditions, random_state=random_state
+        )
+        images = []
+        for n_steps in np.diff(steps, prepend=0):
+            chains = sampler.step(chains, int(n_steps))
+            v = chains.visible
+            images.append(v.toarray() if hasattr(v, "toarray") else v)
+        return cls(np.stack(images, axis=1), steps=steps, shape=shape).plot(ax)
+
+    def plot(self, ax=None):
+        """Draw the images.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        self : SamplesDisplay
+            What was drawn.
+        """
+        images = _folded(self.images, self.shape)
+        _draw_images(self, images, ax, cmap="gray_r", vmin=0, vmax=1)
+        if self.steps is not None:
+            width = images.shape[-1]
+            centres = np.arange(images.shape[1]) * (width + 1) + (width - 1) / 2
+            self.ax_.set_xticks(centres, [str(step) for step in self.steps])
+            self.ax_.tick_params(length=0)
+        return self
+
+
+class AnnealingDisplay:
+    """Forward and reverse annealed importance sampling with more and more effort.
+
+    Estimates of log Z over the number of temperatures, with error bars of one
+    standard error.
+
+    Parameters
+    ----------
+    results : list of LogPartition
+        Results of `sklearn_ebm.likelihood.log_partition` with ``method="ais"``.
+
+    exact : float or LogPartition, default=None
+        Logarithm of Z, if it is known.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+
+    figure_ : matplotlib Figure
+        The figure these axes are in.
+
+    forward_, reverse_ : matplotlib ErrorbarContainer
+        The estimates; `reverse_` is None if there are none.
+
+    exact_ : matplotlib Line2D or None
+        The line at the exact value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_ebm import BernoulliRBM
+    >>> from sklearn_ebm.plotting import AnnealingDisplay
+    >>> X = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]])
+    >>> rbm = BernoulliRBM(n_components=2, random_state=0).fit(X)
+    >>> display = AnnealingDisplay.from_estimator(rbm, (10, 30), random_state=0)
+    >>> [result.settings["n_betas"] for result in display.results]
+    [10, 30]
+    """
+
+    def __init__(self, results, *, exact=None):
+        self.results = results
+        self.exact = exact
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        betas=(100, 300, 1000, 3000),
+        *,
+        n_runs=100,
+        random_state=None,
+        ax=None,
+    ):
+        """Estimate log Z several times and draw the estimates.
+
+        If the smaller layer has at most 26 units, log Z is also computed exactly,
+        which for 26 may take a minute.
+
+        Parameters
+        ----------
+        estimator : estimator or Layered
+            A fitted restricted Boltzmann machine.
+
+        betas : list, default=(100, 300, 1000, 3000)
+            Numbers of temperatures, or whatever else `log_partition` takes for
+            `betas`; one estimate for each.
+
+        n_runs : int, default=100
+            Number of runs of every estimate.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the runs, which are independent of each other.
+
+        ax : matplotlib Axes, default=None
+            As for `plot`.
+
+        Returns
+        -------
+        display : AnnealingDisplay
+            What was drawn.
+        """
+        rng = check_random_state(random_state)
+        results = [
+            log_partition(estimator, "ais", betas=b, n_runs=n_runs, random_state=rng)
+            for b in betas
+        ]
+        smaller = min(len(bias) for bias in two_layers(estimator).biases)
+        exact = log_partition(estimator) if smaller <= MOST_ENUMERATED else None
+        return cls(results, exact=exact).plot(ax)
+
+    def plot(self, ax=None):
+        """Draw the estimates.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        self : AnnealingDisplay
+            What was drawn.
+        """
+        self.figure_, self.ax_ = _axes(ax)
+        self.forward_ = self._bars(
+            [(r, r.forward, r.standard_error) for r in self.results],
+            marker="^",
+            label="forward",
+        )
+        backward = [
+            (r, r.reverse, r.reverse_standard_error)
+            for r in self.results
+            if r.reverse is not None
+        ]
+        self.reverse_ = self.exact_ = None
+        if backward:
+            self.reverse_ = self._bars(backward, marker="v", label="reverse")
+        if self.exact is not None:
+            self.exact_ = self.ax_.axhline(
+                float(self.exact), color="black", ls="--", lw=1, label="exact"
+            )
+        self.ax_.set(xscale="log", xlabel="temperatures", ylabel="log Z (nats)")
+        self.ax_.legend()
+        return self
+
+    def _bars(self, points, **style):
+        results, values, errors = zip(*points, strict=True)
+        n_betas = [result.settings["n_betas"] for result in results]
+        return self.ax_.errorbar(n_betas, values, errors, capsize=3, **style)
+
+
+# ---- What they share ----
+
+
+def _axes(ax):
+    """Axes to draw on, and their figure."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "Displays need matplotlib, which is not installed: "
+            "pip install 'sklearn_ebm[plots]' brings it."
+        ) from error
+    if ax is None:
+        _, ax = plt.subplots()
+    return ax.figure, ax
+
+
+def _label(key):
+    """Return the name of a value of the history, with its unit."""
+    unit = f" ({UNITS[key]})" if key in UNITS else ""
+    return key.replace("_", " ") + unit
+
+
+def _folded(rows, shape):
+    """Rows of features as images in a grid: (n_rows, n_columns, height, width)."""
+    rows = np.asarray(rows, dtype=float)
+    n_features = rows.shape[-1]
+    if shape is None:
+        side = round(np.sqrt(n_features))
+        shape = (side, side)
+    if np.prod(shape) != n_features:
+        raise ValueError(
+            f"{n_features} features do not make an image of shape {tuple(shape)}; "
+            "shape=(height, width) says what they are."
+        )
+    if rows.ndim == 2:
+        # Empty places at the end.
+        n_columns = int(np.ceil(np.sqrt(len(rows))))
+        n_rows = -(-len(rows) // n_columns)
+        grid = np.full((n_rows * n_columns, n_features), np.nan)
+        grid[: len(rows)] = rows
+        rows = grid.reshape(n_rows, n_columns, n_features)
+    return rows.reshape(*rows.shape[:2], *shape)
+
+
+def _draw_images(display, images, ax, **colors):
+    """Draw a grid of images as one, a pixel between neighbours; keep the artists."""
+    display.figure_, display.ax_ = _axes(ax)
+    n_rows, n_columns, height, width = images.shape
+    spaced = np.full((n_rows, height + 1, n_columns, width + 1), np.nan)
+    spaced[:, :height, :, :width] = images.swapaxes(1, 2)
+    mosaic = spaced.reshape(n_rows * (height + 1), n_columns * (width + 1))
+    display.im_ = display.ax_.imshow(mosaic[:-1, :-1], interpolation="none", **colors)
+    # Between the images one sees what lies behind them.
+    display.ax_.set(facecolor="0.75", xticks=[], yticks=[])
+    display.ax_.spines[:].set_visible(False)

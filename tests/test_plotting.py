@@ -1,0 +1,213 @@
+"""Displays: what they draw is what the model says."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from sklearn_ebm import BernoulliRBM
+from sklearn_ebm.likelihood import log_partition
+from sklearn_ebm.plotting import (
+    AnnealingDisplay,
+    FiltersDisplay,
+    SamplesDisplay,
+    TrainingDisplay,
+)
+from sklearn_ebm.samplers import Gibbs
+
+
+@pytest.fixture
+def plt():
+    """Pyplot without a screen; no figure is left behind."""
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    yield plt
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def rbm():
+    X = np.random.default_rng(0).random((50, 6)) < 0.4
+    return BernoulliRBM(7, n_iter=4, learning_rate=0.5, random_state=0).fit(X)
+
+
+def cells(display, height, width):
+    """The images in a mosaic, (n_rows, n_columns, height, width)."""
+    mosaic = np.ma.filled(display.im_.get_array().astype(float), np.nan)
+    padded = np.pad(mosaic, ((0, 1), (0, 1)), constant_values=np.nan)
+    n_rows, n_columns = padded.shape[0] // (height + 1), padded.shape[1] // (width + 1)
+    grid = padded.reshape(n_rows, height + 1, n_columns, width + 1).swapaxes(1, 2)
+    # What is between them is empty.
+    assert np.isnan(grid[:, :, height:]).all()
+    assert np.isnan(grid[:, :, :, width:]).all()
+    return grid[:, :, :height, :width]
+
+
+def points(container):
+    """Abscissae, values and half lengths of error bars."""
+    line, _, (bars,) = container.lines
+    ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+    return line.get_xdata(), line.get_ydata(), np.diff(ends)[:, 0] / 2
+
+
+# ---- Training ----
+
+
+def test_training_draws_a_curve_for_every_key(plt, rbm):
+    display = TrainingDisplay.from_estimator(rbm, keys=["weight_norm", "seconds"])
+    for line, key in zip(display.lines_, ["weight_norm", "seconds"]):
+        np.testing.assert_array_equal(line.get_xdata(), [1, 2, 3, 4])
+        np.testing.assert_array_equal(line.get_ydata(), rbm.history_[key])
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert labels == ["weight norm", "seconds (s)"]
+
+
+def test_training_draws_scores_if_there_are_any(plt):
+    norms = {"weight_norm": [1.0, 2.0]}
+    assert TrainingDisplay(norms).plot().ax_.get_ylabel() == "weight norm"
+    scored = norms | {"pseudo_likelihood": [np.nan, -3.0]}
+    display = TrainingDisplay(scored).plot()
+    (line,) = display.lines_
+    np.testing.assert_array_equal(line.get_ydata(), scored["pseudo_likelihood"])
+    assert display.ax_.get_ylabel() == "pseudo likelihood (nats a row)"
+    both = scored | {"validation_pseudo_likelihood": [-5.0, -4.0]}
+    assert len(TrainingDisplay(both).plot().lines_) == 2
+
+
+def test_training_names_keys_it_does_not_know(rbm):
+    with pytest.raises(ValueError, match=r"no \['loss'\], only .*weight_norm"):
+        TrainingDisplay.from_estimator(rbm, keys="loss")
+
+
+# ---- Images ----
+
+
+def test_filters_are_the_weights_of_the_chosen_units(plt, rbm):
+    display = FiltersDisplay.from_estimator(rbm, shape=(2, 3), units=[4, 0, 2])
+    grid = cells(display, 2, 3).reshape(4, 6)
+    np.testing.assert_array_equal(grid[:3], rbm.components_[[4, 0, 2]])
+    assert np.isnan(grid[3]).all()
+    low, high = display.im_.get_clim()
+    assert high == -low == np.abs(rbm.components_[[4, 0, 2]]).max()
+
+
+def test_filters_of_the_strongest_units(plt, rbm):
+    norms = np.linalg.norm(rbm.components_, axis=1)
+    display = FiltersDisplay.from_estimator(rbm, shape=(1, 6), units=4)
+    assert list(display.units_) == list(np.argsort(-norms)[:4])
+    grid = cells(display, 1, 6).reshape(4, 6)
+    np.testing.assert_array_equal(grid, rbm.components_[display.units_])
+    # No more than there are.
+    assert len(FiltersDisplay(rbm.components_, shape=(6, 1)).plot().units_) == 7
+
+
+def test_images_are_square_unless_told(plt, rbm):
+    display = FiltersDisplay(np.arange(18.0).reshape(2, 9)).plot(units=[0, 1])
+    np.testing.assert_array_equal(cells(display, 3, 3).ravel(), np.arange(18))
+    with pytest.raises(ValueError, match="6 features do not make.*shape="):
+        FiltersDisplay.from_estimator(rbm)
+    with pytest.raises(ValueError, match=r"6 features do not make.*\(2, 2\)"):
+        SamplesDisplay.from_estimator(rbm, shape=(2, 2))
+
+
+def test_samples_are_states_of_chains_after_these_steps(plt, rbm):
+    steps = [0, 1, 5]
+    display = SamplesDisplay.from_estimator(
+        rbm, n_chains=4, steps=steps, shape=(3, 2), random_state=1
+    )
+    sampler = Gibbs(rbm)
+    start = sampler.init(4, random_state=1)
+    grid = cells(display, 3, 2)
+    for column, n_steps in enumerate(steps):
+        wanted = sampler.step(start, n_steps).visible
+        np.testing.assert_array_equal(grid[:, column].reshape(4, 6), wanted)
+    labels = [label.get_text() for label in display.ax_.get_xticklabels()]
+    assert labels == ["0", "1", "5"]
+
+
+def test_samples_from_given_starts_and_conditions(plt, rbm):
+    init = np.random.default_rng(2).random((3, 6))
+    conditions = [1, 0, np.nan, np.nan, np.nan, np.nan]
+    display = SamplesDisplay.from_estimator(
+        rbm, init=init, conditions=conditions, shape=(1, 6), random_state=1
+    )
+    assert display.images.shape == (3, 8, 6)
+    np.testing.assert_array_equal(display.images[:, 0, 2:], init[:, 2:])
+    assert (display.images[:, :, :2] == [1, 0]).all()
+    display = SamplesDisplay.from_estimator(rbm, shape=(1, 6), conditions=conditions)
+    assert display.images.shape == (5, 8, 6)
+
+
+def test_any_images_in_a_grid(plt):
+    images = np.random.default_rng(0).random((5, 4))
+    grid = cells(SamplesDisplay(images).plot(), 2, 2)
+    assert grid.shape == (2, 3, 2, 2)
+    np.testing.assert_array_equal(grid.reshape(6, 4)[:5], images)
+    assert np.isnan(grid[1, 2]).all()
+
+
+# ---- Annealing ----
+
+
+def test_annealing_draws_both_directions_and_the_exact_value(plt, rbm):
+    display = AnnealingDisplay.from_estimator(
+        rbm, (5, 50), n_runs=20, random_state=np.random.RandomState(3)
+    )
+    # The same estimates, one after the other from one generator.
+    rng = np.random.RandomState(3)
+    wanted = [
+        log_partition(rbm, "ais", betas=b, n_runs=20, random_state=rng) for b in (5, 50)
+    ]
+    x, values, errors = points(display.forward_)
+    np.testing.assert_array_equal(x, [5, 50])
+    np.testing.assert_array_equal(values, [r.forward for r in wanted])
+    np.testing.assert_allclose(errors, [r.standard_error for r in wanted], rtol=1e-9)
+    x, values, errors = points(display.reverse_)
+    np.testing.assert_array_equal(values, [r.reverse for r in wanted])
+    np.testing.assert_allclose(
+        errors, [r.reverse_standard_error for r in wanted], rtol=1e-9
+    )
+    assert display.exact_.get_ydata()[0] == float(log_partition(rbm))
+    assert display.ax_.get_xscale() == "log"
+
+
+def test_annealing_without_what_is_not_known(plt):
+    rng = np.random.default_rng(0)
+    large = BernoulliRBM(30, n_iter=1, random_state=0).fit(rng.random((20, 28)) < 0.5)
+    assert AnnealingDisplay.from_estimator(large, (5,), n_runs=5).exact_ is None
+    forward = log_partition(large, "ais", betas=5, n_runs=5, reverse=False)
+    assert AnnealingDisplay([forward]).plot().reverse_ is None
+
+
+# ---- All of them ----
+
+
+def every_display(rbm):
+    return [
+        TrainingDisplay(rbm.history_),
+        FiltersDisplay(rbm.components_, shape=(2, 3)),
+        SamplesDisplay(rbm.components_, shape=(2, 3)),
+        AnnealingDisplay([log_partition(rbm, "ais", betas=5, n_runs=5)]),
+    ]
+
+
+def test_displays_draw_where_they_are_told(plt, rbm):
+    for display in every_display(rbm):
+        figure, axes = plt.subplots(1, 2)
+        assert display.plot(ax=axes[1]) is display
+        assert display.ax_ is axes[1]
+        assert display.figure_ is figure
+        assert not axes[0].has_data()
+        figure.canvas.draw()
+        # And on a figure of their own.
+        assert display.plot().figure_ is not figure
+
+
+def test_matplotlib_is_asked_for_when_it_is_needed(rbm, monkeypatch):
+    displays = every_display(rbm)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    for display in displays:
+        with pytest.raises(ImportError, match=r"pip install 'sklearn_ebm\[plots\]'"):
+            display.plot()
