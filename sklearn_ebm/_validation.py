@@ -66,6 +66,7 @@ __all__ = [
     "check_states",
     "check_values",
     "is_watched",
+    "random_generator",
     "random_key",
     "with_callbacks",
 ]
@@ -247,14 +248,19 @@ def check_count(value, name, *, least):
     return int(value)
 
 
-def random_key(random_state):
-    """64 random bits for the kernels, drawn from `random_state`."""
+def random_generator(random_state):
+    """A RandomState for the argument `random_state`."""
     try:
-        rng = check_random_state(random_state)
+        return check_random_state(random_state)
     except (TypeError, ValueError) as error:
         raise ValueError(
             "random_state must be an integer in [0, 2**32 - 1], a RandomState or "
             f"None, got {random_state!r}."
         ) from error
+
+
+def random_key(random_state):
+    """64 random bits for the kernels, drawn from `random_state`."""
+    rng = random_generator(random_state)
     high, low = rng.randint(0, 2**32, size=2, dtype=np.uint32)
     return int(high) << 32 | int(low)

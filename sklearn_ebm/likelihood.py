@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp
-from sklearn.utils import check_random_state
 
 from ._ais import anneal
 from ._gibbs import Layer
@@ -13,7 +12,7 @@ from ._panels import Panels
 from ._rows import Rows
 from ._scores import score_rows
 from ._training import Pacer
-from ._validation import check_count, check_states, random_key
+from ._validation import check_count, check_states, random_generator, random_key
 from .layered import Layered
 from .samplers import (
     ReplicaExchange,
@@ -166,7 +165,7 @@ def log_partition(
     if method == "exact":
         return LogPartition(_enumerate(two_layers(model)), 0.0, "exact")
     n_runs = check_count(n_runs, "n_runs", least=1)
-    rng = check_random_state(random_state)
+    rng = random_generator(random_state)
     if method == "ais":
         return _ais(model, check_betas(betas), n_runs, reverse, rng)
     if method == "tempering":

@@ -1,0 +1,253 @@
+"""Partition functions and what is computed with or without them."""
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from common import all_states, floats, random_model, run_python
+from sklearn_ebm import BernoulliRBM
+from sklearn_ebm.layered import Layered
+from sklearn_ebm.likelihood import (
+    free_energy,
+    free_energy_gap,
+    log_likelihood,
+    log_partition,
+    ratio_matching,
+)
+
+ESTIMATES = ["ais", "tempering"]
+
+
+@pytest.fixture(scope="module")
+def strong():
+    """A model whose modes are far apart for its size."""
+    return random_model(8, 10, 1.5, seed=4)
+
+
+def brute_force(model):
+    """log Z by summing over all states of both layers."""
+    V, H = (all_states(n) for n in model.components_.shape[::-1])
+    fields = V @ model.components_.T @ H.T
+    energy = fields + (V @ model.intercept_visible_)[:, None]
+    return logsumexp(energy + H @ model.intercept_hidden_)
+
+
+# ---- Exactly ----
+
+
+@pytest.mark.parametrize("shape", [(3, 7), (7, 3), (6, 6), (1, 9)])
+def test_exact_equals_brute_force(shape):
+    model = random_model(*shape, 1.5)
+    found = log_partition(model)
+    assert abs(found.value - brute_force(model)) < 1e-10 * abs(found.value)
+    assert (found.standard_error, found.method) == (0, "exact")
+    assert found.forward is None and found.reverse is None
+    assert float(found) == found.value
+    as_value = log_partition(model._layered())
+    assert as_value.value == found.value
+
+
+def test_exact_refuses_large_models_and_names_another_method():
+    model = BernoulliRBM(27, n_iter=0).fit(np.zeros((2, 30)))
+    with pytest.raises(ValueError, match=r"27 units.*26.*'ais'"):
+        log_partition(model)
+
+
+# ---- Estimates ----
+
+
+def test_forward_estimates_are_unbiased_with_honest_errors(strong):
+    exact = brute_force(strong)
+    found = [
+        log_partition(
+            strong, "ais", betas=60, n_runs=50, reverse=False, random_state=seed
+        )
+        for seed in range(100)
+    ]
+    ratios = np.exp([f.value - exact for f in found])
+    assert abs(ratios.mean() - 1) < 4 * ratios.std(ddof=1) / 10
+    errors = np.array([abs(f.value - exact) / f.standard_error for f in found])
+    assert (errors > 4).sum() <= 1
+    assert all(f.reverse is None for f in found)
+    assert all(1 <= f.effective_sample_size <= 50 for f in found)
+
+
+def test_standard_error_falls_with_the_work(strong):
+    def error(betas, n_runs):
+        return np.mean(
+            [
+                log_partition(
+                    strong,
+                    "ais",
+                    betas=betas,
+                    n_runs=n_runs,
+                    reverse=False,
+                    random_state=seed,
+                ).standard_error
+                for seed in range(20)
+            ]
+        )
+
+    # 16 times the work: a quarter of the error.
+    base = error(400, 50)
+    assert 2.5 < base / error(400, 800) < 6
+    assert 2.5 < base / error(6400, 50) < 6
+
+
+@pytest.mark.parametrize("method", ESTIMATES)
+@floats
+def test_estimates_are_near_the_exact_value(method, dtype):
+    model = random_model(8, 10, 1.0, dtype)
+    exact = float(log_partition(model))
+    found = log_partition(model, method, betas=2000, random_state=1)
+    assert 0 < found.standard_error < 0.2
+    assert abs(found.value - exact) < 5 * found.standard_error
+    if method == "ais":
+        assert found.value == found.forward
+        assert abs(found.reverse - exact) < 5 * found.reverse_standard_error
+
+
+def test_reverse_estimates_agree(strong):
+    exact = brute_force(strong)
+    found = [
+        log_partition(strong, "ais", betas=1000, n_runs=50, random_state=seed)
+        for seed in range(30)
+    ]
+    # The starts are not exact samples, and the logarithm is not unbiased: within
+    # five standard errors all the same.
+    errors = [abs(f.reverse - exact) / f.reverse_standard_error for f in found]
+    assert max(errors) < 5
+
+
+@pytest.mark.parametrize("betas", ["classic", [0, 0.5, 1], np.linspace(0, 1, 30) ** 2])
+def test_schedules(betas):
+    model = random_model(4, 5, 0.3)
+    found = log_partition(model, "ais", betas=betas, n_runs=200, random_state=0)
+    assert abs(found.value - brute_force(model)) < 5 * found.standard_error + 1e-6
+
+
+def test_a_model_without_connections_is_exact():
+    layers = random_model(4, 5, 1.0)._layered()
+    layers = Layered(layers.units, (0 * layers.weights[0],), layers.biases)
+    exact = float(log_partition(layers))
+    found = log_partition(layers, "ais", betas=10, random_state=0)
+    # The path turns hidden biases on, which every run weighs alike.
+    assert abs(found.value - exact) < 1e-10
+    assert found.standard_error < 1e-10
+
+
+@pytest.mark.parametrize("method", ESTIMATES)
+def test_estimates_are_reproducible(method, strong):
+    first, again, other = (
+        log_partition(strong, method, betas=100, n_runs=40, random_state=seed)
+        for seed in (0, 0, 1)
+    )
+    assert first.value == again.value and first.standard_error == again.standard_error
+    assert first.value != other.value
+
+
+THREADS = """
+import numpy as np
+from sklearn_ebm import BernoulliRBM
+from sklearn_ebm.likelihood import log_partition
+X = np.random.default_rng(0).random((200, 300)) < 0.2
+rbm = BernoulliRBM(200, n_iter=1, batch_size=50, random_state=0).fit(X)
+for method in ("ais", "tempering"):
+    found = log_partition(rbm, method, betas=50, n_runs=70, random_state=0)
+    print(found.value.hex(), found.standard_error.hex(), found.reverse)
+"""
+
+
+def test_estimates_do_not_depend_on_the_number_of_threads():
+    found = {run_python(THREADS, OMP_NUM_THREADS=str(n)) for n in (1, 2, 3, 7)}
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"method": "guess"}, "guess"),
+        ({"method": None}, "None"),
+        ({"method": "ais", "betas": 1}, "betas"),
+        ({"method": "ais", "betas": [0, 1, 0.5]}, "betas"),
+        ({"method": "ais", "betas": [0.1, 1]}, "betas"),
+        ({"method": "ais", "betas": [0, 0.9]}, "betas"),
+        ({"method": "ais", "betas": [0, np.nan, 1]}, "betas"),
+        ({"method": "ais", "betas": "many"}, "many"),
+        ({"method": "ais", "n_runs": 0}, "n_runs"),
+        ({"method": "tempering", "betas": 1}, "betas"),
+        ({"method": "ais", "random_state": -1}, "random_state"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        log_partition(random_model(3, 4), **arguments)
+
+
+# ---- Rows ----
+
+
+def test_log_likelihood_sums_to_one():
+    model = random_model(4, 6, 1.0)
+    V = all_states(6)
+    assert abs(logsumexp(log_likelihood(model, V))) < 1e-10
+    np.testing.assert_array_equal(
+        log_likelihood(model, V), log_likelihood(model._layered(), V)
+    )
+    given = log_likelihood(model, V, log_partition(model))
+    np.testing.assert_array_equal(given, log_likelihood(model, V))
+    with pytest.raises(ValueError, match="log_z is given"):
+        log_likelihood(model, V, 1.0, method="ais")
+
+
+def test_log_likelihood_passes_settings_on():
+    model = random_model(4, 6, 1.0)
+    settings = {"method": "ais", "betas": 50, "random_state": 3}
+    log_z = log_partition(model, **settings)
+    V = all_states(6)
+    np.testing.assert_array_equal(
+        log_likelihood(model, V, **settings), -free_energy(model, V) - log_z.value
+    )
+
+
+@floats
+def test_ratio_matching_equals_its_definition(dtype):
+    model = random_model(5, 6, 1.0, dtype)
+    V = all_states(6).astype(dtype)
+    F = model.free_energy(V)
+    expected = np.zeros(len(V))
+    for i in range(6):
+        flipped = V.copy()
+        flipped[:, i] = 1 - flipped[:, i]
+        expected += (1 + np.exp(model.free_energy(flipped) - F)) ** -2.0
+    rtol = 1e-10 if dtype is np.float64 else 1e-4
+    np.testing.assert_allclose(ratio_matching(model, V), expected, rtol=rtol)
+
+
+def test_ratio_matching_of_probabilities_is_a_mean():
+    model = random_model(5, 1, 1.0)
+    off, on = ratio_matching(model, [[0.0], [1.0]])
+    mixed = ratio_matching(model, [[0.3]])
+    np.testing.assert_allclose(mixed, 0.7 * off + 0.3 * on, rtol=1e-10)
+
+
+def test_ratio_matching_is_least_at_the_truth():
+    # Hyvarinen: its expectation under the data is least for the model they come from.
+    truth = random_model(3, 5, 1.0, seed=1)
+    V = all_states(5)
+    p = np.exp(log_likelihood(truth, V))
+    best = p @ ratio_matching(truth, V)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        layers = truth._layered()
+        step = 0.3 * rng.normal(size=layers.weights[0].shape)
+        other = Layered(layers.units, (layers.weights[0] + step,), layers.biases)
+        assert p @ ratio_matching(other, V) > best
+
+
+def test_free_energy_gap():
+    model = random_model(4, 6, 1.0)
+    V = all_states(6)
+    gap = free_energy_gap(model, V[:20], V[20:])
+    expected = model.free_energy(V[20:]).mean() - model.free_energy(V[:20]).mean()
+    assert gap == pytest.approx(expected)
