@@ -1,0 +1,381 @@
+"""What every fitted restricted Boltzmann machine can do: the use of a model."""
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils.validation import check_is_fitted
+
+from .._gibbs import Layer, half_sweep
+from .._missing import fill_mean_field, missing_values
+from .._panels import Panels
+from .._scores import score_rows
+from .._validation import (
+    check_choice,
+    check_count,
+    check_missing,
+    check_rows,
+    check_states,
+    check_values,
+    random_key,
+)
+from ..layered import Layered
+from ..samplers import (
+    IMPUTING_METHODS,
+    SAMPLING_METHODS,
+    Chains,
+    Gibbs,
+    draw,
+    fill_in,
+    given,
+)
+
+
+class FittedRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """The use of a restricted Boltzmann machine of Bernoulli units.
+
+    An estimator that derives from it sets `components_`, `intercept_hidden_`,
+    `intercept_visible_` and `visible_mean_`, and has the parameters `missing` and
+    `random_state`.
+    """
+
+    def transform(self, X):
+        """Compute the probabilities of the hidden units, p(h=1|v=X).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The data to be transformed.
+
+        Returns
+        -------
+        h : ndarray of shape (n_samples, n_components)
+            Means of the hidden units.
+        """
+        check_is_fitted(self)
+        X, rows = check_rows(self, X, scan=False, fill=self._mean_field())
+        means = means_of(rows, self._up(rows.dtype))
+        check_values(self, X, rows)
+        return means
+
+    def inverse_transform(self, X):
+        """Compute the probabilities of the visible units, p(v=1|h=X).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_components)
+            States or means of the hidden units.
+
+        Returns
+        -------
+        v : ndarray of shape (n_samples, n_features)
+            Means of the visible units.
+        """
+        check_is_fitted(self)
+        _, rows = check_states(self, X, self.components_.shape[0], "X")
+        return means_of(rows, self._down(rows.dtype))
+
+    def reconstruct(self, X):
+        """Reconstruct data from the means of the hidden units.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        Returns
+        -------
+        v : ndarray of shape (n_samples, n_features)
+            ``inverse_transform(transform(X))``, deterministic.
+        """
+        return self.inverse_transform(self.transform(X))
+
+    def free_energy(self, X):
+        """Compute the free energy F(v) = -log sum_h exp(-E(v, h)).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        Returns
+        -------
+        free_energy : ndarray of shape (n_samples,)
+            Free energies in nats, so that ``log p(v) = -F(v) - log Z``.
+        """
+        check_is_fitted(self)
+        _, rows = check_rows(self, X)
+        return score_rows(rows, self._up(rows.dtype), self.intercept_visible_)
+
+    def score_samples(self, X):
+        """Compute the pseudo-log-likelihood of X.
+
+        The sum over the features of ``log p(v_i | all other features)``; a value
+        between 0 and 1 counts as the mean over binary values with that
+        probability (a cross-entropy). Exact, deterministic, each row by itself;
+        takes O(n_features * n_components) a row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        Returns
+        -------
+        pseudo_likelihood : ndarray of shape (n_samples,)
+            Pseudo-log-likelihoods in nats.
+        """
+        check_is_fitted(self)
+        skipped = []
+
+        def fill(X):
+            missing = missing_values(X)
+            if missing is not None:
+                skipped.append(missing.view(np.uint8))
+            return fill_mean_field(self._layered(), X, self.visible_mean_)
+
+        _, rows = check_rows(self, X, fill=fill if self.missing == "latent" else None)
+        return pseudo_likelihood(
+            rows,
+            self.components_,
+            self.intercept_hidden_,
+            self.intercept_visible_,
+            *skipped,
+        )
+
+    def score(self, X, y=None):
+        """Compute the mean pseudo-log-likelihood of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        score : float
+            Mean of `score_samples`, in nats a row.
+        """
+        return float(self.score_samples(X).mean())
+
+    def gibbs(self, v):
+        """Perform one Gibbs sampling step.
+
+        Parameters
+        ----------
+        v : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units to start from.
+
+        Returns
+        -------
+        v_new : ndarray of shape (n_samples, n_features)
+            Binary (bool) values of the visible units after one step.
+
+        Notes
+        -----
+        Successive calls use fresh random bits; the sequence of calls is
+        reproducible from the `random_state` of the fit.
+        """
+        check_is_fitted(self)
+        X, _ = check_rows(self, v)
+        sampler = Gibbs(self)
+        chains = Chains(given(X), None, *self._draws())
+        self._use_draws(1)
+        return sampler.step(chains).visible
+
+    def sample(
+        self,
+        n_samples=None,
+        n_gibbs_steps=1000,
+        init=None,
+        random_state=None,
+        *,
+        n_chains=None,
+        thinning=10,
+        conditions=None,
+        method="gibbs",
+    ):
+        """Draw samples from the model by Gibbs sampling.
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            Number of samples. None means one from each chain.
+
+        n_gibbs_steps : int, default=1000
+            Gibbs steps of every chain before its first sample. Few steps give
+            samples that still resemble `init`.
+
+        init : array-like of shape (n_chains, n_features), default=None
+            Values of the visible units to start from. None starts every chain
+            at independent features with the means of the training data.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the draws. None goes on with the sequence of `gibbs`, which the
+            `random_state` of the fit determines.
+
+        n_chains : int, default=None
+            Number of chains, which are sampled in turn. None means `n_samples`, each
+            from a chain of its own, or else the rows of `init` or `conditions`.
+
+        thinning : int, default=10
+            Gibbs steps from one sample of a chain to its next.
+
+        conditions : array-like of shape (n_features,) or (n_chains, n_features), \
+                default=None
+            0 or 1 for features that keep this value, NaN for those to be drawn.
+
+        method : {"gibbs", "tempering"}, default="gibbs"
+            "tempering" has every chain exchange temperatures with nine others,
+            which helps where the model has separate modes and takes ten times as
+            long (see `sklearn_ebm.samplers.ReplicaExchange`).
+
+        Returns
+        -------
+        v : ndarray of shape (n_samples, n_features)
+            Binary values of the visible units; row ``i * n_chains + j`` is the
+            i-th sample of chain j. `sklearn_ebm.samplers` has the chains
+            themselves, and diagnostics of how they mix.
+        """
+        check_is_fitted(self)
+        n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=0)
+        thinning = check_count(thinning, "thinning", least=1)
+        check_choice(method, "method", SAMPLING_METHODS)
+        most = 1
+        if n_samples is not None:
+            most = n_samples = check_count(n_samples, "n_samples", least=1)
+            n_chains = n_samples if n_chains is None else n_chains
+        draws = self._draws(random_state)
+        chains = Gibbs(self).begin(n_chains, init, conditions, *draws)
+        if random_state is None:
+            self._use_draws(n_steps + most * thinning + 20)
+        n_draws = -(-most // chains.visible.shape[0])
+        v = draw(self, chains, n_draws, n_steps, thinning, method)
+        v = v.reshape(-1, v.shape[-1])[:n_samples]
+        return v.astype(self.components_.dtype)
+
+    def impute(
+        self, X, *, mask=None, n_gibbs_steps=100, method="mean", random_state=None
+    ):
+        """Fill in missing values, given the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Values of the visible units; NaN where they are missing.
+
+        mask : array-like of bool of shape (n_samples, n_features) or \
+                (n_features,), default=None
+            Further values that are taken for missing.
+
+        n_gibbs_steps : int, default=100
+            Gibbs steps of a chain of every row, the first half of them a warm-up.
+
+        method : {"mean", "sample"}, default="mean"
+            "mean" fills in conditional means, "sample" a joint draw from the
+            conditional distribution.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the chains. None goes on with the sequence of `gibbs`.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            The data, missing values filled in.
+        """
+        check_is_fitted(self)
+        X, missing = check_missing(self, X, mask)
+        n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
+        check_choice(method, "method", IMPUTING_METHODS)
+        draws = self._draws(random_state)
+        if random_state is None:
+            self._use_draws(n_steps + 1)
+        return fill_in(self, X, missing, n_steps, method, *draws)
+
+    def _draws(self, random_state=None):
+        """Random key and step: of `random_state`, or the next of the model's own."""
+        if random_state is not None:
+            return random_key(random_state), 0
+        if not hasattr(self, "_sampling_key"):
+            self._sampling_key, self._sampling_step = random_key(self.random_state), 0
+        return self._sampling_key, self._sampling_step
+
+    def _use_draws(self, n_steps):
+        """Take the next random steps of the model's own sequence for used."""
+        self._sampling_step += n_steps
+
+    def _layered(self):
+        """Return the fitted model as a value."""
+        check_is_fitted(self)
+        return layered(
+            self.components_, self.intercept_hidden_, self.intercept_visible_
+        )
+
+    def _up(self, dtype):
+        """Return the direction visible -> hidden, for data of this dtype."""
+        components = self.components_.astype(dtype, copy=False)
+        return Layer(Panels.from_columns(components), self.intercept_hidden_)
+
+    def _down(self, dtype):
+        """Return the direction hidden -> visible, for states of this dtype."""
+        components = self.components_.astype(dtype, copy=False)
+        return Layer(Panels.from_rows(components), self.intercept_visible_)
+
+    @property
+    def _n_features_out(self):
+        return self.components_.shape[0]
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "components_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing == "latent"
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if not hasattr(self, "components_"):
+            return
+        n_hidden, n_visible = self.components_.shape
+        for name, shape in [
+            ("intercept_hidden_", (n_hidden,)),
+            ("intercept_visible_", (n_visible,)),
+        ]:
+            found = np.shape(getattr(self, name, None))
+            if found != shape:
+                raise ValueError(
+                    f"The restored {type(self).__name__} is damaged: {name} has "
+                    f"shape {found}, components_ {self.components_.shape}."
+                )
+
+    def _mean_field(self):
+        """What fills in missing values otherwise, if there may be any."""
+        if self.missing == "raise":
+            return None
+        return lambda X: fill_mean_field(self._layered(), X, self.visible_mean_)
+
+
+def layered(components, hidden, visible):
+    return Layered(("bernoulli", "bernoulli"), (components.T,), (visible, hidden))
+
+
+def means_of(rows, layer):
+    means = np.empty((rows.n_rows, layer.n_units), dtype=rows.dtype)
+    half_sweep(rows, layer, means=means)
+    return means
+
+
+def pseudo_likelihood(
+    rows, components, intercept_hidden, intercept_visible, skipped=None
+):
+    components = components.astype(rows.dtype, copy=False)
+    layer = Layer(Panels.from_columns(components), intercept_hidden)
+    return score_rows(rows, layer, intercept_visible, components, skipped=skipped)
