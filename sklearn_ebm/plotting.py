@@ -111,6 +111,7 @@ class TrainingDisplay:
             epochs = np.arange(1, len(values) + 1)
             self.lines_ += self.ax_.plot(epochs, values, label=_label(key))
         self.ax_.set_xlabel("epoch")
+        self.ax_.xaxis.get_major_locator().set_params(integer=True)
         if len(keys) == 1:
             self.ax_.set_ylabel(_label(keys[0]))
         else:
