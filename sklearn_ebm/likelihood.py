@@ -101,7 +101,7 @@ def log_partition(
 
     betas : int, "classic" or array-like of shape (n_temperatures,), default=1000
         For "ais", the inverse temperatures: how many, evenly spaced, or numbers
-        ascending from 0 to 1, or "classic" for the 14 500 of [3]_. For
+        ascending from 0 to 1, or "classic" for the 14 501 of [3]_. For
         "tempering", an int: the number of sweeps of every chain.
 
     n_runs : int, default=100

@@ -13,13 +13,8 @@ from .samplers import Gibbs, two_layers
 
 # What `TrainingDisplay` draws if it is there: nats a row, larger is better.
 SCORES = ("pseudo_likelihood", "validation_pseudo_likelihood")
-# Names of axes and curves, with units, where the key of the history lacks them.
-UNITS = {
-    "pseudo_likelihood": "nats a row",
-    "validation_pseudo_likelihood": "nats a row",
-    "free_energy_gap": "nats",
-    "seconds": "s",
-}
+# What is measured in nats a row.
+NATS = (*SCORES, "free_energy_gap")
 
 
 class TrainingDisplay:
@@ -406,8 +401,8 @@ class AnnealingDisplay:
     ):
         """Estimate log Z several times and draw the estimates.
 
-        If the smaller layer has at most 26 units, log Z is also computed exactly,
-        which for 26 may take a minute.
+        If the smaller layer has at most 26 units, log Z is also computed exactly; the
+        time this takes doubles with every unit.
 
         Parameters
         ----------
@@ -501,8 +496,7 @@ def _axes(ax):
 
 def _label(key):
     """Return the name of a value of the history, with its unit."""
-    unit = f" ({UNITS[key]})" if key in UNITS else ""
-    return key.replace("_", " ") + unit
+    return key.replace("_", " ") + (" (nats a row)" if key in NATS else "")
 
 
 def _folded(rows, shape):

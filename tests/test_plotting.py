@@ -61,7 +61,7 @@ def test_training_draws_a_curve_for_every_key(plt, rbm):
         np.testing.assert_array_equal(line.get_xdata(), [1, 2, 3, 4])
         np.testing.assert_array_equal(line.get_ydata(), rbm.history_[key])
     labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert labels == ["weight norm", "seconds (s)"]
+    assert labels == ["weight norm", "seconds"]
 
 
 def test_training_draws_scores_if_there_are_any(plt):
