@@ -329,7 +329,7 @@ cdef Sweep bits_sweep(
     sweep.given, sweep.n = given.at(first_given), n
     sweep.words = given.words + first_given * given.n_words if words else NULL
     sweep.words_stride = given.n_words
-    sweep.base = NULL
+    sweep.base, sweep.betas = NULL, NULL
     sweep.fields, sweep.keep, sweep.draw = fields, False, draw
     sweep.bits = <char *> (out.words + first_out * out.n_words)
     sweep.bits_stride = out.n_words * 8
