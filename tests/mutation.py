@@ -7,7 +7,7 @@
 Copies the source tree to a temporary folder and builds it there, with little
 optimisation to save time. For each mutation a copy of that has one text of one
 source file replaced by another, only the extensions that it concerns are built
-again, and the tests of the kernels (TESTS) run until the first failure.
+again, and the files of TESTS run until the first failure.
 Prints which test caught each mutation. The exit status is 1 if one survives.
 
 A text that is to be replaced must occur exactly once; an edit of the kernels that
@@ -28,11 +28,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-TESTS = ["tests/test_kernels.py", "tests/test_trainer.py", "tests/test_exactness.py"]
+TESTS = [
+    "tests/test_kernels.py",
+    "tests/test_trainer.py",
+    "tests/test_paths.py",
+    "tests/test_samplers.py",
+    "tests/test_exactness.py",
+]
 # Extensions to build again when a file changes: those whose copy of the leaves is
-# used (half-sweeps, chains and scores use that of _panels).
+# used (half-sweeps, chains, paths and scores use that of _panels).
 LEAVES = ["_panels", "_gibbs", "_trainer"]
 REBUILD = {
+    "_ais.pyx": ["_ais"],
     "_gibbs.pyx": ["_gibbs"],
     "_rows.pyx": ["_rows"],
     "_scores.pyx": ["_scores"],
@@ -42,8 +49,9 @@ REBUILD = {
     "_leaves_sums.h": [*LEAVES, "_rows"],
     "_leaves_units.h": LEAVES,
     "_leaves_update.h": LEAVES,
-    "_simd.h": [*LEAVES, "_rows"],
+    "_simd.h": [*LEAVES, "_rows", "_ais"],
     "boltzmann/rbm.py": [],
+    "samplers.py": [],
     "../setup.py": LEAVES,
 }
 
@@ -477,8 +485,8 @@ MUTATIONS = [
     Mutation(
         "capped weights do not enter their averages",
         "_leaves_update.h",
-        "*w, u->average ? (V *)(u->average + cell) + q : NULL, mix);",
-        "*w, NULL, mix);",
+        "*w, u->average ? (V *)(u->average + cell) + q : NULL, mix,",
+        "*w, NULL, mix,",
     ),
     Mutation(
         "average of one minibatch too many",
@@ -527,8 +535,8 @@ MUTATIONS = [
     Mutation(
         "pseudo-likelihood without the visible biases",
         "_scores.pyx",
-        "softplus(bias[i] + logits[i])",
-        "softplus(logits[i])",
+        "total -= softplus(bias[i] + logits[i])",
+        "total -= softplus(logits[i])",
     ),
     Mutation(
         "pseudo-likelihood blind to which way a bit flips",
@@ -554,18 +562,157 @@ MUTATIONS = [
         "x1 = f + w * ((REAL)1 - v)",
         "x1 = f + w * v",
     ),
+    # ---- Paths, swaps, clamped units, imputation ----
+    Mutation(
+        "gains of the visible biases with the wrong sign",
+        "_ais.pyx",
+        "(self.aims[r] - self.betas[r]) * self._linear(r)",
+        "(self.betas[r] - self.aims[r]) * self._linear(r)",
+    ),
+    Mutation(
+        "gains without the visible biases",
+        "_ais.pyx",
+        "(self.aims[r] - self.betas[r]) * self._linear(r)",
+        "0",
+    ),
+    Mutation(
+        "products of gains not looked at in time",
+        "_ais.pyx",
+        "if p % FLUSH_GAINS == FLUSH_GAINS - 1 or p == self.up.n_panels - 1:",
+        "if p == self.up.n_panels - 1:",
+    ),
+    Mutation(
+        "gains do not begin anew",
+        "_leaves_scores.h",
+        "    NAME(start_gains)(gains, n_rows);",
+        "    ;",
+    ),
+    Mutation(
+        "gains from where they lead to",
+        "_leaves_scores.h",
+        "g[NV + q] *= NAME(one_plus_exp)(x0);",
+        "g[NV + q] *= NAME(one_plus_exp)(x1);",
+    ),
+    Mutation(
+        "gains to all of the base",
+        "_leaves_scores.h",
+        "a1 = (REAL)(1 - to[r])",
+        "a1 = 1",
+    ),
+    Mutation(
+        "chains at all of the base",
+        "_leaves_units.h",
+        "a = (REAL)(1 - betas[r])",
+        "a = 1",
+    ),
+    Mutation(
+        "visible units drawn at the model's temperature",
+        "_ais.pyx",
+        "sweep.base, sweep.betas = self.path.base_visible, &self.betas[first]",
+        "sweep.base = NULL",
+    ),
+    Mutation(
+        "annealing sweeps at the temperature before",
+        "_ais.pyx",
+        "                    team.betas[r] = betas[k + 1]",
+        "                    team.betas[r] = betas[k]",
+    ),
+    Mutation(
+        "sweeps of annealing share their bits",
+        "_ais.pyx",
+        "team.move(first, last, k, scratch)",
+        "team.move(first, last, 0, scratch)",
+    ),
+    Mutation(
+        "clamped units let go on a path",
+        "_ais.pyx",
+        "if self.mask is not None:",
+        "if False:",
+    ),
+    Mutation(
+        "clamped units let go",
+        "_gibbs.pyx",
+        "if mask is not None:",
+        "if False:",
+    ),
+    Mutation(
+        "swaps of the other parity",
+        "_ais.pyx",
+        "team.swap(e, levels, s % 2, s)",
+        "team.swap(e, levels, (s + 1) % 2, s)",
+    ),
+    Mutation(
+        "partners that never change",
+        "_ais.pyx",
+        "team.aim(e, levels, betas, s % 2)",
+        "team.aim(e, levels, betas, 0)",
+    ),
+    Mutation(
+        "swaps without the logarithm",
+        "_ais.pyx",
+        "if log(u) < self.gains",
+        "if u < self.gains",
+    ),
+    Mutation(
+        "swaps by one gain of two",
+        "_ais.pyx",
+        "if log(u) < self.gains[first + low] + self.gains[first + high]:",
+        "if log(u) < self.gains[first + low]:",
+    ),
+    Mutation(
+        "swaps of all sweeps share their bits",
+        "_ais.pyx",
+        "<uint32_t> level, <uint32_t> e, <uint32_t> step",
+        "<uint32_t> level, <uint32_t> e, 0",
+    ),
+    Mutation(
+        "swaps of all ensembles share their bits",
+        "_ais.pyx",
+        "<uint32_t> level, <uint32_t> e, <uint32_t> step",
+        "<uint32_t> level, 0, <uint32_t> step",
+    ),
+    Mutation(
+        "a chain that has swapped sweeps as if it had not",
+        "_ais.pyx",
+        "self.betas[first + low] = self.aims[first + low]",
+        "pass",
+    ),
+    Mutation(
+        "means of imputation with their warm-up",
+        "samplers.py",
+        "if k >= n_steps // 2:",
+        "if True:",
+    ),
+    Mutation(
+        "values observed between 0 and 1 become bits",
+        "samplers.py",
+        "visible=np.where(missing, drawn, visible)",
+        "visible=drawn",
+    ),
+    Mutation(
+        "swaps counted at the wrong sweeps",
+        "samplers.py",
+        "        tried = (steps - level) % 2 == 0\n        if tried.any():",
+        "        tried = (steps - level) % 2 == 1\n        if tried.any():",
+    ),
+    Mutation(
+        "a condition for every chain given to all",
+        "samplers.py",
+        "init[fixed] = np.broadcast_to(values, init.shape)[fixed]",
+        "init[fixed] = np.broadcast_to(values[:1], init.shape)[fixed]",
+    ),
     # ---- The estimator's use of the kernels ----
     Mutation(
         "second Gibbs step with the bits of the first",
-        "boltzmann/rbm.py",
-        "key, step + 1 + start",
-        "key, step + start",
+        "samplers.py",
+        "first + start,\n                chains.fixed",
+        "first,\n                chains.fixed",
     ),
     Mutation(
         "calls of gibbs with the same bits",
         "boltzmann/rbm.py",
-        "self._sampling_step = step + n_steps",
-        "self._sampling_step = step",
+        "self._sampling_step += n_steps",
+        "self._sampling_step += 0",
     ),
 ]
 

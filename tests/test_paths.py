@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 from scipy.stats import binomtest, chi2, t
-from test_kernels import DTYPES, ISAS, KEY, bits, kernel_logistic
 from threadpoolctl import threadpool_limits
 
 from common import model_with, run_python
+from kernels import DTYPES, KEY, bits, kernel_logistic
 from reference import Path as Twin
 from reference import (
     chi_square_p_value,
@@ -316,9 +316,9 @@ def test_every_instruction_set_gives_the_same_bits():
         "print(instruction_set(), joblib.hash(test_paths.on_the_way()))"
     )
     digest = joblib.hash(on_the_way())
-    for isa in ISAS[:2]:
+    for isa in ["base", "avx2"]:
         used, found = run_python(code, SKLEARN_EBM_ISA=isa).split()
-        assert used in ISAS[: ISAS.index(isa) + 1]
+        assert used in ("base", isa)
         assert found == digest
 
 

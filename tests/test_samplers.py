@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.stats import norm
-from test_kernels import DTYPES, KEY, WIDTHS, bits, kernel_logistic
 from threadpoolctl import threadpool_limits
 
 from common import assert_same, model_with
+from kernels import DTYPES, KEY, WIDTHS, bits, kernel_logistic
 from reference import (
     all_states,
     chi_square_p_value,
