@@ -145,9 +145,12 @@ cdef class Team:
         self.up.leaves.start_gains(scratch + at, self.n_most)
 
     cdef void look(
-        self, Py_ssize_t first, Py_ssize_t last, bint gain, char *fields
+        self, Py_ssize_t first, Py_ssize_t last, bint gain, bint means, char *fields
     ) noexcept nogil:
-        """Hidden fields of rows first..last and (if wanted) gains for their aims."""
+        """Hidden fields of rows first..last and (if wanted) gains for their aims.
+
+        With `means`, probabilities at the aims take the place of the fields.
+        """
         cdef Py_ssize_t n = last - first, stride = n * PANEL_BYTES, r, p, q
         cdef char *gains = fields + self.n_most * PANEL_BYTES * self.up.n_panels
         cdef ActiveRows active
@@ -169,7 +172,7 @@ cdef class Team:
         for p in range(self.up.n_panels):
             self.up.leaves.gain(
                 fields + p * stride, n, self.path.base_hidden + p * PANEL_BYTES,
-                &self.betas[first], &self.aims[first], gains,
+                &self.betas[first], &self.aims[first], means, gains,
             )
             if p % FLUSH_GAINS == FLUSH_GAINS - 1 or p == self.up.n_panels - 1:
                 self.up.leaves.end_gains(gains, n, &self.gains[first])
@@ -187,9 +190,13 @@ cdef class Team:
         return total
 
     cdef void move(
-        self, Py_ssize_t first, Py_ssize_t last, uint64_t step, char *fields
+        self, Py_ssize_t first, Py_ssize_t last, uint64_t step, bint means,
+        char *fields,
     ) noexcept nogil:
-        """Draw hidden units, then visible ones, at the betas of rows first..last."""
+        """Draw hidden units, then visible ones, at the betas of rows first..last.
+
+        From the fields of the hidden units or, with `means`, their probabilities.
+        """
         cdef Py_ssize_t n = last - first, stride = n * PANEL_BYTES, r, p
         cdef char *room = fields + self.n_most * PANEL_BYTES * (self.up.n_panels + 3)
         cdef Draw draw = self.draw
@@ -197,11 +204,12 @@ cdef class Team:
         draw.step, draw.row0 = draw.step + step, <uint32_t> first
         draw.room = <uint16_t *> (room + GROUP * stride)
         for p in range(self.up.n_panels):
-            self.up.leaves.temper(
-                fields + p * stride, n, self.path.base_hidden + p * PANEL_BYTES,
-                &self.betas[first],
-            )
-            self.up.leaves.logistic(fields + p * stride, n)
+            if not means:
+                self.up.leaves.temper(
+                    fields + p * stride, n, self.path.base_hidden + p * PANEL_BYTES,
+                    &self.betas[first],
+                )
+                self.up.leaves.logistic(fields + p * stride, n)
             self.up.leaves.bernoulli(
                 fields + p * stride, n, <uint32_t> p, draw.key, draw.step, draw.row0,
                 DRAW_HIDDEN, draw.room,
@@ -282,6 +290,8 @@ def anneal(
     """
     if not 0 <= start <= stop < betas.shape[0]:
         raise ValueError(f"there are no steps {start}..{stop}")
+    if log_weights.shape[0] != states.shape[0]:
+        raise ValueError("there must be a weight for every chain")
     cdef Team team = Team(path, states, stop - start, key, step, 1, clamped)
     cdef Py_ssize_t block, first, last, k, r
     cdef int thread, n_threads
@@ -300,36 +310,45 @@ def anneal(
             for k in range(start, stop):
                 for r in range(first, last):
                     team.betas[r], team.aims[r] = betas[k], betas[k + 1]
-                team.look(first, last, True, scratch)
+                team.look(first, last, True, True, scratch)
                 for r in range(first, last):
                     log_weights[r] += team.gains[r]
                     team.betas[r] = betas[k + 1]
                 if k + 1 < betas.shape[0] - 1:
-                    team.move(first, last, k, scratch)
+                    team.move(first, last, k, True, scratch)
     states[...] = team.visible.get(path.down.n_units, bool)
 
 
 def exchange(
     Path path, states, int32_t[:, ::1] levels, const double[::1] betas,
     Py_ssize_t start, Py_ssize_t stop, key, step=0, clamped=None,
-    double[:, :, ::1] gains=None, int32_t[:, :, ::1] visits=None,
+    gains=None, visits=None,
 ):
     """Sweeps start..stop of ensembles of chains that exchange their betas, in place.
 
     states : bool array (n_ensembles * n_betas, n_visible).
     levels : int32 (n_ensembles, n_betas); chain t of ensemble e is at
     betas[levels[e, t]].
-    gains, visits : for every sweep, in arrays (stop - start, n_ensembles, n_betas):
+    gains, visits : None, or float64 and int32 arrays (stop - start, n_ensembles,
+    n_betas) for every sweep:
     log p at the partner's beta less that at the own one (unnormalised), and the
     level it had before the swap. Level l and l + 1 are partners in sweeps s with
     s - l even. A swap comes before the hidden units are drawn.
     """
     cdef Py_ssize_t unit = betas.shape[0]
+    if levels.shape[1] != unit or levels.shape[0] * unit != states.shape[0]:
+        raise ValueError("levels must have a row for every ensemble")
+    shape = (stop - start, levels.shape[0], unit)
+    for record in (gains, visits):
+        if record is not None and record.shape != shape:
+            raise ValueError(f"a record must have the shape {shape}")
     cdef Team team = Team(path, states, stop - start, key, step, unit, clamped)
     cdef Py_ssize_t block, first, last, s, e, t
     cdef int thread, n_threads
     cdef char *scratch
     cdef bint note = gains is not None
+    cdef double[:, :, ::1] gains_ = gains
+    cdef int32_t[:, :, ::1] visits_ = visits
     with nogil, parallel(num_threads=team.n_threads):
         thread = omp_get_thread_num()
         n_threads = omp_get_num_threads()
@@ -344,12 +363,12 @@ def exchange(
             for s in range(start, stop):
                 for e in range(first, last):
                     team.aim(e, levels, betas, s % 2)
-                team.look(first * unit, last * unit, unit > 1, scratch)
+                team.look(first * unit, last * unit, unit > 1, False, scratch)
                 for e in range(first, last):
                     if note:
                         for t in range(unit):
-                            gains[s - start, e, t] = team.gains[e * unit + t]
-                            visits[s - start, e, t] = levels[e, t]
+                            gains_[s - start, e, t] = team.gains[e * unit + t]
+                            visits_[s - start, e, t] = levels[e, t]
                     team.swap(e, levels, s % 2, s)
-                team.move(first * unit, last * unit, s, scratch)
+                team.move(first * unit, last * unit, s, False, scratch)
     states[...] = team.visible.get(path.down.n_units, bool)

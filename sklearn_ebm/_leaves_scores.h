@@ -4,13 +4,16 @@
 
 #define FLUSH 8 /* panels between two look-ups of a logarithm */
 
-/* 1 + exp(-|x|), in (1, 2] */
-INLINE V NAME(one_plus_exp)(V x)
+/* exp(-|x|), in (0, 1] */
+INLINE V NAME(exp_minus_abs)(V x)
 {
     V z = SELECT(x > SPLAT(0), -x, x);
     V low = SPLAT(-EXP_LIMIT);
-    return NAME(exp)(SELECT(z < low, low, z)) + (REAL)1;
+    return NAME(exp)(SELECT(z < low, low, z));
 }
+
+/* 1 + exp(-|x|), in (1, 2] */
+INLINE V NAME(one_plus_exp)(V x) { return NAME(exp_minus_abs)(x) + (REAL)1; }
 
 /* sum of softplus(field) over the n_panels panels of a row */
 static double NAME(softplus_sum)(const char *fields, ptrdiff_t stride,
@@ -37,22 +40,31 @@ static double NAME(softplus_sum)(const char *fields, ptrdiff_t stride,
 /* The softplus of every unit of a panel on the way from one inverse temperature
    to another: per row, gains holds the product of 1 + exp(-|x|) at `to`, that at
    `from`, and the sum of max(x, 0) at `to` less that at `from`, where
-   x = (1 - beta) base + beta field.  end_gains turns them into numbers. */
-static void NAME(gain)(const char *fields, ptrdiff_t n_rows, const char *base,
-                       const double *from, const double *to, char *gains)
+   x = (1 - beta) base + beta field.  end_gains turns them into numbers.  With
+   `means`, fields become logistic(x) at `to`, for which all is at hand. */
+static void NAME(gain)(char *fields, ptrdiff_t n_rows, const char *base,
+                       const double *from, const double *to, int means,
+                       char *gains)
 {
+    const V low = SPLAT(-EXP_LIMIT), zero = SPLAT(0);
     for (ptrdiff_t r = 0; r < n_rows; r++) {
         const REAL b0 = (REAL)from[r], a0 = (REAL)(1 - from[r]);
         const REAL b1 = (REAL)to[r], a1 = (REAL)(1 - to[r]);
         V *g = (V *)(gains + 3 * r * PANEL_BYTES);
         for (int q = 0; q < NV; q++) {
-            const V f = ((const V *)(fields + r * PANEL_BYTES))[q];
+            V *at = (V *)(fields + r * PANEL_BYTES) + q;
+            const V f = *at;
             const V c = ((const V *)base)[q];
             const V x0 = c * a0 + f * b0, x1 = c * a1 + f * b1;
-            g[q] *= NAME(one_plus_exp)(x1);
+            const V e1 = NAME(exp_minus_abs)(x1), d1 = e1 + (REAL)1;
+            g[q] *= d1;
             g[NV + q] *= NAME(one_plus_exp)(x0);
-            g[2 * NV + q] += SELECT(x1 > SPLAT(0), x1, SPLAT(0))
-                - SELECT(x0 > SPLAT(0), x0, SPLAT(0));
+            g[2 * NV + q] += SELECT(x1 > zero, x1, zero)
+                - SELECT(x0 > zero, x0, zero);
+            if (means) {
+                const V m = SELECT(x1 > zero, SPLAT(1), e1) / d1;
+                *at = SELECT(x1 < low, zero, m);
+            }
         }
     }
 }

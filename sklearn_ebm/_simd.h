@@ -108,8 +108,8 @@ typedef struct {
     void (*visible_step)(const VisibleUpdate *, ptrdiff_t, ptrdiff_t);
     void (*nonzero_bits)(const char *, ptrdiff_t, uint64_t *);
     void (*temper)(char *, ptrdiff_t, const char *, const double *);
-    void (*gain)(const char *, ptrdiff_t, const char *, const double *,
-                 const double *, char *);
+    void (*gain)(char *, ptrdiff_t, const char *, const double *,
+                 const double *, int, char *);
     void (*start_gains)(char *, ptrdiff_t);
     void (*end_gains)(char *, ptrdiff_t, double *);
     double (*softplus_sum)(const char *, ptrdiff_t, ptrdiff_t);

@@ -125,8 +125,8 @@ cdef extern from "_simd.h" nogil:
             char *fields, Py_ssize_t n, const char *base, const double *betas
         ) noexcept nogil
         void (*gain)(
-            const char *fields, Py_ssize_t n_rows, const char *base,
-            const double *start, const double *stop, char *gains,
+            char *fields, Py_ssize_t n_rows, const char *base,
+            const double *start, const double *stop, bint means, char *gains,
         ) noexcept nogil
         void (*start_gains)(char *gains, Py_ssize_t n_rows) noexcept nogil
         void (*end_gains)(

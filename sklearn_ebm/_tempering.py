@@ -12,7 +12,7 @@ from scipy.special import logit
 from ._ais import Path, exchange
 from ._gibbs import Purpose, half_sweep
 from ._rows import Rows
-from .samplers import LEAST_RATE
+from .samplers._paths import LEAST_RATE
 
 
 class TemperedChains:

@@ -51,7 +51,10 @@ REBUILD = {
     "_leaves_update.h": LEAVES,
     "_simd.h": [*LEAVES, "_rows", "_ais"],
     "boltzmann/rbm.py": [],
-    "samplers.py": [],
+    "boltzmann/_base.py": [],
+    "samplers/_chains.py": [],
+    "samplers/_draws.py": [],
+    "samplers/_exchange.py": [],
     "../setup.py": LEAVES,
 }
 
@@ -679,38 +682,38 @@ MUTATIONS = [
     ),
     Mutation(
         "means of imputation with their warm-up",
-        "samplers.py",
+        "samplers/_draws.py",
         "if k >= n_steps // 2:",
         "if True:",
     ),
     Mutation(
         "values observed between 0 and 1 become bits",
-        "samplers.py",
+        "samplers/_draws.py",
         "visible=np.where(missing, drawn, visible)",
         "visible=drawn",
     ),
     Mutation(
         "swaps counted at the wrong sweeps",
-        "samplers.py",
+        "samplers/_exchange.py",
         "        tried = (steps - level) % 2 == 0\n        if tried.any():",
         "        tried = (steps - level) % 2 == 1\n        if tried.any():",
     ),
     Mutation(
         "a condition for every chain given to all",
-        "samplers.py",
+        "samplers/_chains.py",
         "init[fixed] = np.broadcast_to(values, init.shape)[fixed]",
         "init[fixed] = np.broadcast_to(values[:1], init.shape)[fixed]",
     ),
     # ---- The estimator's use of the kernels ----
     Mutation(
         "second Gibbs step with the bits of the first",
-        "samplers.py",
+        "samplers/_chains.py",
         "first + start,\n                chains.fixed",
         "first,\n                chains.fixed",
     ),
     Mutation(
         "calls of gibbs with the same bits",
-        "boltzmann/rbm.py",
+        "boltzmann/_base.py",
         "self._sampling_step += n_steps",
         "self._sampling_step += 0",
     ),

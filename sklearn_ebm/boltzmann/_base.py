@@ -22,15 +22,9 @@ from .._validation import (
     random_key,
 )
 from ..layered import Layered
-from ..samplers import (
-    IMPUTING_METHODS,
-    SAMPLING_METHODS,
-    Chains,
-    Gibbs,
-    draw,
-    fill_in,
-    given,
-)
+from ..samplers import Chains, Gibbs
+from ..samplers._chains import given
+from ..samplers._draws import IMPUTING_METHODS, SAMPLING_METHODS, draw, fill_in
 
 
 class FittedRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

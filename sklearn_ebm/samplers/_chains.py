@@ -1,0 +1,239 @@
+"""Block Gibbs sampling: the state of some chains, and the sweeps that advance it."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._gibbs import Layer, Purpose, half_sweep, run_chains
+from .._panels import Panels
+from .._rows import Rows
+from .._training import Pacer
+from .._validation import check_count, check_fixed, check_states, random_key
+from ._paths import base_rates, components_of, two_layers
+
+
+@dataclass(frozen=True, eq=False)
+class Chains:
+    """State of chains of visible units.
+
+    Parameters
+    ----------
+    visible : ndarray of shape (n_chains, n_features)
+        Values of the visible units; bits (bool) after the first step.
+
+    fixed : ndarray of bool of shape (n_chains, n_features) or None
+        Units that keep their values.
+
+    key : int
+        Random key.
+
+    n_steps : int
+        Random steps used up.
+    """
+
+    visible: np.ndarray
+    fixed: np.ndarray
+    key: int
+    n_steps: int
+
+
+class Gibbs:
+    """Block Gibbs sampling: all hidden units, then all visible units.
+
+    Parameters
+    ----------
+    model : estimator or Layered
+        A fitted restricted Boltzmann machine.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_ebm import BernoulliRBM
+    >>> from sklearn_ebm.samplers import Gibbs
+    >>> X = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]])
+    >>> rbm = BernoulliRBM(n_components=2, random_state=0).fit(X)
+    >>> sampler = Gibbs(rbm)
+    >>> chains = sampler.init(5, random_state=0)
+    >>> sampler.step(chains, 100).visible.shape
+    (5, 3)
+    """
+
+    def __init__(self, model):
+        self.model = model
+        layers = two_layers(model)
+        components = components_of(layers)
+        self.dtype = components.dtype
+        self.up = Layer(Panels.from_columns(components, True), layers.biases[1])
+        self.down = Layer(Panels.from_rows(components), layers.biases[0])
+
+    def init(self, n_chains=None, *, init=None, conditions=None, random_state=None):
+        """Begin chains.
+
+        Parameters
+        ----------
+        n_chains : int, default=None
+            Number of chains; None means the rows of `init` or `conditions`, or 1.
+
+        init : array-like of shape (n_chains, n_features), default=None
+            Values to start from; None draws independent units with the means of
+            the training data.
+
+        conditions : array-like of shape (n_features,) or (n_chains, n_features), \
+                default=None
+            0 or 1 for units that keep this value, NaN for the others.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the chains.
+
+        Returns
+        -------
+        chains : Chains
+            The state before the first step.
+        """
+        return self.begin(n_chains, init, conditions, random_key(random_state), 0)
+
+    def begin(self, n_chains, init, conditions, key, step):
+        """Begin chains like `init`, at a step of a random sequence.
+
+        Parameters
+        ----------
+        n_chains, init, conditions : int, array-like, array-like
+            As for `init`.
+
+        key, step : int
+            Random key and first random step.
+
+        Returns
+        -------
+        chains : Chains
+            The state before the first step.
+        """
+        n_features = self.down.n_units
+        values = None
+        if n_chains is not None:
+            n_chains = check_count(n_chains, "n_chains", least=1)
+        if init is not None:
+            init, rows = check_states(self.model, init, n_features, "init")
+            n_chains = same_rows(n_chains, rows.n_rows, "init")
+            init = given(init)
+        if conditions is not None:
+            values = check_fixed(conditions, n_features)
+            if len(values) > 1:
+                n_chains = same_rows(n_chains, len(values), "conditions")
+        n_chains = n_chains or 1
+        if init is None:
+            rng = np.random.default_rng([key, step])
+            init = rng.random((n_chains, n_features)) < base_rates(self.model)
+        fixed = None
+        if values is not None:
+            init = np.array(dense(init))
+            fixed = np.broadcast_to(~np.isnan(values), init.shape).copy()
+            init[fixed] = np.broadcast_to(values, init.shape)[fixed]
+        return Chains(init, fixed, key, step + 1)
+
+    def step(self, chains, n_steps=1):
+        """Advance chains.
+
+        Parameters
+        ----------
+        chains : Chains
+            State to start from.
+
+        n_steps : int, default=1
+            Number of sweeps.
+
+        Returns
+        -------
+        chains : Chains
+            State after these sweeps.
+        """
+        n_steps = check_count(n_steps, "n_steps", least=0)
+        if n_steps == 0:
+            return chains
+        states, first = chains.visible, chains.n_steps
+        stop = first + n_steps
+        if states.dtype == np.bool_:
+            states = np.array(states)
+        else:
+            _, states = self.means(chains, first)
+            first += 1
+        Pacer().run(
+            lambda start, end, _: run_chains(
+                self.up,
+                self.down,
+                states,
+                end - start,
+                chains.key,
+                first + start,
+                chains.fixed,
+            ),
+            stop - first,
+        )
+        return replace(chains, visible=states, n_steps=stop)
+
+    def means(self, chains, step):
+        """One sweep at a random step, with the probabilities it draws from.
+
+        Parameters
+        ----------
+        chains : Chains
+            State to start from; its values need not be bits.
+
+        step : int
+            Random step.
+
+        Returns
+        -------
+        means : ndarray of shape (n_chains, n_features)
+            Probabilities of the visible units, given the hidden units drawn; the
+            values of fixed ones.
+
+        visible : ndarray of shape (n_chains, n_features)
+            Bits drawn with these probabilities.
+        """
+        rows = Rows(chains.visible, self.dtype)
+        hidden = np.empty((rows.n_rows, self.up.n_units), dtype=bool)
+        visible = np.empty((rows.n_rows, self.down.n_units), dtype=bool)
+        means = np.empty(visible.shape, self.dtype)
+        draw = {"key": chains.key, "step": step}
+        half_sweep(rows, self.up, samples=hidden, purpose=Purpose.DRAW_HIDDEN, **draw)
+        half_sweep(
+            Rows(hidden, self.dtype),
+            self.down,
+            means=means,
+            samples=visible,
+            purpose=Purpose.DRAW_VISIBLE,
+            **draw,
+        )
+        if chains.fixed is not None:
+            for array in (means, visible):
+                array[chains.fixed] = chains.visible[chains.fixed]
+        return means, visible
+
+
+def given(X):
+    """Return values that come from outside as what chains start from.
+
+    Parameters
+    ----------
+    X : ndarray or sparse matrix of shape (n_chains, n_features)
+        Values of visible units.
+
+    Returns
+    -------
+    X : ndarray or sparse matrix of shape (n_chains, n_features)
+        The same, never of bool: only bits that a sampler has drawn are, and so it
+        sums the same numbers in the same order whatever the type of given ones.
+    """
+    return X.astype(np.uint8) if X.dtype == np.bool_ else X
+
+
+def dense(X):
+    return X.toarray() if sp.issparse(X) else X
+
+
+def same_rows(n_chains, n_rows, name):
+    if n_chains not in (None, n_rows):
+        raise ValueError(f"{name} has {n_rows} rows for {n_chains} chains.")
+    return n_rows

@@ -1,0 +1,194 @@
+"""Many samples from chains, and samples of what is missing."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from .._validation import (
+    check_choice,
+    check_count,
+    check_mask,
+    check_states,
+    random_key,
+)
+from ._chains import Chains, Gibbs, dense
+from ._exchange import ReplicaExchange
+from ._paths import base_rates, two_layers
+
+SAMPLING_METHODS = "gibbs", "tempering"
+IMPUTING_METHODS = "mean", "sample"
+
+
+def sample_chains(
+    model,
+    n_draws,
+    n_chains=None,
+    *,
+    warm_up=1000,
+    thinning=1,
+    method="gibbs",
+    init=None,
+    conditions=None,
+    random_state=None,
+):
+    """Draw from several chains, keeping apart what comes from each.
+
+    Parameters
+    ----------
+    model : estimator or Layered
+        A fitted restricted Boltzmann machine.
+
+    n_draws : int
+        Number of draws from every chain.
+
+    n_chains : int, default=None
+        Number of chains; None means the rows of `init` or `conditions`, or 1.
+
+    warm_up : int, default=1000
+        Sweeps before the first draw.
+
+    thinning : int, default=1
+        Sweeps from a draw to the next.
+
+    method : {"gibbs", "tempering"}, default="gibbs"
+        "tempering" draws from the model's end of `ReplicaExchange` with ten
+        temperatures, which adapt during the first half of the warm-up and stay as
+        they are from then on. It takes ten times as long a sweep, and crosses
+        between modes where Gibbs sampling hardly does.
+
+    init : array-like of shape (n_chains, n_features), default=None
+        Values to start from; None draws independent units with the means of the
+        training data.
+
+    conditions : array-like of shape (n_features,) or (n_chains, n_features), \
+            default=None
+        0 or 1 for units that keep this value, NaN for the others.
+
+    random_state : int, RandomState instance or None, default=None
+        Seeds the draws.
+
+    Returns
+    -------
+    v : ndarray of bool of shape (n_draws, n_chains, n_features)
+        Visible units.
+    """
+    chains = Gibbs(model).init(
+        n_chains, init=init, conditions=conditions, random_state=random_state
+    )
+    return draw(model, chains, n_draws, warm_up, thinning, method)
+
+
+def draw(model, chains, n_draws, warm_up, thinning, method):
+    """Draw from chains that have been begun.
+
+    Parameters
+    ----------
+    model : estimator or Layered
+        A fitted restricted Boltzmann machine.
+
+    chains : Chains
+        The state before the warm-up.
+
+    n_draws, warm_up, thinning, method : int, int, int, str
+        As for `sample_chains`.
+
+    Returns
+    -------
+    v : ndarray of bool of shape (n_draws, n_chains, n_features)
+        Visible units.
+    """
+    n_draws = check_count(n_draws, "n_draws", least=1)
+    warm_up = check_count(warm_up, "warm_up", least=0)
+    thinning = check_count(thinning, "thinning", least=1)
+    check_choice(method, "method", SAMPLING_METHODS)
+    if method == "gibbs":
+        step, look = Gibbs(model).step, lambda chains: dense(chains.visible)
+    else:
+        sampler = ReplicaExchange(model)
+        step, look = partial(sampler.step, record=False), sampler.samples
+        # Values between 0 and 1 become bits.
+        bits = chains if chains.visible.dtype == bool else Gibbs(model).step(chains)
+        chains = sampler.init(
+            len(bits.visible), init=bits.visible, fixed=bits.fixed, random_state=0
+        )
+        # Not from that seed, which only keeps NumPy's generator out of it.
+        chains = replace(chains, key=bits.key, n_steps=bits.n_steps)
+        chains = sampler.adapt(chains, warm_up // 2)
+        warm_up -= warm_up // 2
+    chains = step(chains, warm_up)
+    draws = [look(chains)]
+    for _ in range(n_draws - 1):
+        chains = step(chains, thinning)
+        draws.append(look(chains))
+    return np.stack(draws)
+
+
+def impute(model, X, missing, *, n_gibbs_steps=100, method="mean", random_state=None):
+    """Fill in missing visible units, given the others.
+
+    Parameters
+    ----------
+    model : estimator or Layered
+        A fitted restricted Boltzmann machine.
+
+    X : array-like of shape (n_samples, n_features)
+        Values of the visible units; what it holds where they are missing does not
+        matter.
+
+    missing : array-like of bool of shape (n_samples, n_features) or (n_features,)
+        Which of them are missing.
+
+    n_gibbs_steps : int, default=100
+        Sweeps of a chain of every row; the first half is a warm-up.
+
+    method : {"mean", "sample"}, default="mean"
+        "mean" estimates the conditional mean of every missing unit, as the mean of
+        its probabilities given the hidden units in the second half of the sweeps.
+        "sample" draws missing units jointly from their conditional distribution.
+
+    random_state : int, RandomState instance or None, default=None
+        Seeds the chains.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        A copy in the dtype of the model, missing values filled in.
+    """
+    n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
+    check_choice(method, "method", IMPUTING_METHODS)
+    missing = check_mask(missing, np.shape(X), "missing")
+    n_features = len(two_layers(model).biases[0])
+    X, _ = check_states(model, np.where(missing, 0, X), n_features, "X")
+    return fill_in(model, X, missing, n_steps, method, random_key(random_state), 0)
+
+
+def fill_in(model, X, missing, n_steps, method, key, step):
+    """Fill in missing visible units like `impute`, at a step of a random sequence.
+
+    Parameters
+    ----------
+    model, X, missing, n_steps, method : see `impute`
+        As there, but X is an array and `n_steps` are the sweeps.
+
+    key, step : int
+        Random key and first random step.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        A copy in the dtype of the model, missing values filled in.
+    """
+    sampler = Gibbs(model)
+    start = np.random.default_rng([key, step]).random(X.shape) < base_rates(model)
+    visible = np.where(missing, start, X).astype(sampler.dtype)
+    chains = Chains(visible, ~missing, key, step + 1)
+    total, n_kept = np.zeros(X.shape), 0
+    for k in range(n_steps):
+        # A sweep at a time, because observed values may lie between 0 and 1.
+        means, drawn = sampler.means(chains, step + 1 + k)
+        chains = replace(chains, visible=np.where(missing, drawn, visible))
+        if k >= n_steps // 2:
+            total, n_kept = total + means, n_kept + 1
+    filled = total / n_kept if method == "mean" else chains.visible
+    return np.where(missing, filled, visible).astype(sampler.dtype)

@@ -1,0 +1,269 @@
+"""Replica exchange: ensembles of chains at several temperatures that swap them."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._ais import exchange
+from .._training import Pacer
+from .._validation import check_count, check_mask, check_states, random_key
+from ._chains import dense, same_rows
+from ._paths import annealing_path, base_rates, check_betas
+
+
+@dataclass(frozen=True, eq=False)
+class Replicas:
+    """State of ensembles of chains at different inverse temperatures.
+
+    Parameters
+    ----------
+    visible : ndarray of bool of shape (n_ensembles, n_temperatures, n_features)
+        Visible units of every chain.
+
+    levels : ndarray of int32 of shape (n_ensembles, n_temperatures)
+        Which of `betas` each chain is at.
+
+    betas : ndarray of shape (n_temperatures,)
+        Inverse temperatures, ascending, from 0 to 1.
+
+    fixed : ndarray of bool like `visible` or None
+        Units that keep their values.
+
+    key : int
+        Random key.
+
+    n_steps : int
+        Random steps used up.
+
+    swap_rates : ndarray of shape (n_temperatures - 1,)
+        In the last call of `step`, the share of swaps between neighbouring
+        temperatures that were accepted; NaN if none was tried.
+
+    gains : ndarray of shape (n_steps, n_ensembles, n_temperatures)
+        In the last call of `step`, for every chain the log-probability
+        (unnormalised) at its partner's temperature less that at its own; 0
+        without a partner.
+
+    visits : ndarray of int32 of shape (n_steps, n_ensembles, n_temperatures)
+        In the last call of `step`, the levels at which these gains were found.
+    """
+
+    visible: np.ndarray
+    levels: np.ndarray
+    betas: np.ndarray
+    fixed: np.ndarray
+    key: int
+    n_steps: int
+    swap_rates: np.ndarray
+    gains: np.ndarray
+    visits: np.ndarray
+
+
+class ReplicaExchange:
+    """Parallel tempering: chains at several temperatures that swap them.
+
+    Every ensemble has a chain at each inverse temperature of a path from
+    independent units to the model. Before each sweep neighbours swap their
+    temperatures with probability ``min(1, p_1(v_2) p_2(v_1) / (p_1(v_1) p_2(v_2)))``,
+    hidden units summed out, which leaves the joint distribution as it is. Chains that
+    have been at the other end bring samples of other modes.
+
+    Parameters
+    ----------
+    model : estimator or Layered
+        A fitted restricted Boltzmann machine.
+    """
+
+    def __init__(self, model):
+        self.model = model
+        self._path, self.log_z_base = annealing_path(model)
+
+    def init(
+        self, n_ensembles=1, *, betas=10, init=None, fixed=None, random_state=None
+    ):
+        """Begin ensembles of chains.
+
+        Parameters
+        ----------
+        n_ensembles : int, default=1
+            Number of independent ensembles.
+
+        betas : int or array-like of shape (n_temperatures,), default=10
+            Inverse temperatures, ascending from 0 to 1, or how many, evenly spaced.
+
+        init : array-like of shape (n_ensembles, n_features), default=None
+            Bits that all chains of an ensemble start from; None draws independent
+            units with the means of the training data.
+
+        fixed : array-like of bool like `init`, default=None
+            Units of `init` that keep their values.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the chains.
+
+        Returns
+        -------
+        replicas : Replicas
+            The state before the first step.
+        """
+        n_ensembles = check_count(n_ensembles, "n_ensembles", least=1)
+        betas = check_betas(betas)
+        key = random_key(random_state)
+        shape = (n_ensembles, len(betas), self._path.down.n_units)
+        rng = np.random.default_rng([key, 0])
+        if init is None:
+            visible = rng.random(shape) < base_rates(self.model)
+        else:
+            init, rows = check_states(self.model, init, shape[2], "init")
+            same_rows(n_ensembles, rows.n_rows, "init")
+            if not rows.binary:
+                raise ValueError("init must hold nothing but 0 and 1.")
+            init = dense(init) != 0
+            visible = np.broadcast_to(init[:, np.newaxis], shape).copy()
+        if fixed is not None:
+            fixed = check_mask(fixed, shape[::2], "fixed")
+            fixed = np.broadcast_to(fixed[:, np.newaxis], shape).copy()
+        levels = np.tile(np.arange(len(betas), dtype=np.int32), (n_ensembles, 1))
+        empty = np.empty((0, n_ensembles, len(betas)))
+        rates = np.full(len(betas) - 1, np.nan)
+        return Replicas(
+            visible, levels, betas, fixed, key, 1, rates, empty, empty.astype(np.int32)
+        )
+
+    def step(self, replicas, n_steps=1, *, record=True):
+        """Advance ensembles.
+
+        Parameters
+        ----------
+        replicas : Replicas
+            State to start from.
+
+        n_steps : int, default=1
+            Number of sweeps.
+
+        record : bool, default=True
+            Whether to keep the gains and visits of every sweep, 12 bytes for each
+            chain, and the swap rates found from them.
+
+        Returns
+        -------
+        replicas : Replicas
+            State after these sweeps, with the statistics of their swaps.
+        """
+        n_steps = check_count(n_steps, "n_steps", least=0)
+        n_ensembles, n_temperatures, n_features = replicas.visible.shape
+        flat = (n_ensembles * n_temperatures, n_features)
+        visible = replicas.visible.reshape(flat).copy()
+        fixed = None if replicas.fixed is None else replicas.fixed.reshape(flat)
+        levels = replicas.levels.copy()
+        n_kept = n_steps if record else 0
+        gains = np.empty((n_kept, n_ensembles, n_temperatures))
+        visits = np.empty(gains.shape, dtype=np.int32)
+        first = replicas.n_steps
+
+        def kernel(start, stop, _):
+            exchange(
+                self._path,
+                visible,
+                levels,
+                replicas.betas,
+                first + start,
+                first + stop,
+                replicas.key,
+                0,
+                fixed,
+                gains[start:stop] if record else None,
+                visits[start:stop] if record else None,
+            )
+
+        Pacer().run(kernel, n_steps)
+        after = np.concatenate([visits, levels[np.newaxis]])[1 : n_kept + 1]
+        return replace(
+            replicas,
+            visible=visible.reshape(replicas.visible.shape),
+            levels=levels,
+            n_steps=first + n_steps,
+            swap_rates=_swap_rates(visits, after, first, n_temperatures),
+            gains=gains,
+            visits=visits,
+        )
+
+    def adapt(self, replicas, n_steps=200, n_rounds=5):
+        """Advance ensembles and move their temperatures to even out the swaps.
+
+        For the warm-up: afterwards the temperatures stay as they are. Between two
+        rounds the temperatures are spaced so that, going by the gains of the last
+        round, a swap is about as likely anywhere.
+
+        Parameters
+        ----------
+        replicas : Replicas
+            State to start from.
+
+        n_steps : int, default=200
+            Number of sweeps in all; cut down to a multiple of `n_rounds`, and at
+            least two a round.
+
+        n_rounds : int, default=5
+            How often the temperatures move.
+
+        Returns
+        -------
+        replicas : Replicas
+            State after these sweeps.
+        """
+        for _ in range(n_rounds):
+            replicas = self.step(replicas, max(2, n_steps // n_rounds))
+            replicas = replace(replicas, betas=_evened(replicas))
+        return replicas
+
+    @staticmethod
+    def samples(replicas):
+        """Return the chains that are at the model itself.
+
+        Parameters
+        ----------
+        replicas : Replicas
+            State of the ensembles.
+
+        Returns
+        -------
+        v : ndarray of bool of shape (n_ensembles, n_features)
+            Their visible units.
+        """
+        at = np.argmax(replicas.levels, axis=1)
+        return replicas.visible[np.arange(len(at)), at]
+
+
+def _swap_rates(before, after, first, n_temperatures):
+    """Share of accepted swaps between each level and the next."""
+    rates = np.full(n_temperatures - 1, np.nan)
+    steps = first + np.arange(len(before))
+    for level in range(n_temperatures - 1):
+        tried = (steps - level) % 2 == 0
+        if tried.any():
+            low = before[tried] == level
+            rates[level] = (after[tried][low] == level + 1).mean()
+    return rates
+
+
+def _evened(replicas):
+    """Inverse temperatures between which swaps are about as likely everywhere.
+
+    The gain of the lower chain plus that of the upper one, on average, is the
+    symmetric divergence of two neighbours; its square root adds up along the path
+    like a length, of which every interval gets the same part.
+    """
+    betas, steps = replicas.betas, replicas.n_steps + np.arange(-len(replicas.gains), 0)
+    lengths = np.empty(len(betas) - 1)
+    for level in range(len(lengths)):
+        tried = (steps - level) % 2 == 0
+        gains, visits = replicas.gains[tried], replicas.visits[tried]
+        up, down = gains[visits == level].mean(), gains[visits == level + 1].mean()
+        lengths[level] = np.sqrt(max(-(up + down), 1e-12))
+    total = np.concatenate([[0], np.cumsum(lengths)])
+    # Half of the way, lest noise drive temperatures back and forth.
+    even = np.interp(np.linspace(0, total[-1], len(betas)), total, betas)
+    mixed = (betas + even) / 2
+    mixed[0], mixed[-1] = 0, 1
+    return mixed
