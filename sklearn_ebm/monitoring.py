@@ -179,8 +179,8 @@ class Monitor:
                 f"Of the {len(parameters[0])} hidden units of {name}, {dead} are dead "
                 f"and {saturated} saturated: for each of {len(hidden)} "
                 f"training rows their probability of being on is below {IDLE} or "
-                f"above {1 - IDLE}. They no longer tell rows apart. Lower "
-                "learning_rate, or raise weight_decay.",
+                f"above {1 - IDLE}. They no longer tell rows apart. Try a lower "
+                "learning_rate, or another weight_decay.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
