@@ -3,11 +3,11 @@
     python benchmarks/quality_density.py PATH/debd [--sets plants jester] [--seed 0]
 
 PATH/debd holds a .npz file for each set, with arrays X_train, X_valid and X_test of
-zeros and ones. One recipe for all sets: PCD with a learning rate that falls linearly
-to zero, over a grid of rates, sizes, weight decays and epochs; the model is chosen by
-the estimated log-likelihood of the validation part (the lower of forward and reverse
-annealed importance sampling) and then looked at once on the test part. Exact where
-there are at most 20 variables. Nats a row.
+zeros and ones. One recipe for all sets: PCD with a learning rate (0.1, or 0.03 for
+fewer than 5 000 rows) that falls linearly to zero, over a grid of sizes, weight decays
+and epochs; the model is chosen by the estimated log-likelihood of the validation part
+(the lower of forward and reverse annealed importance sampling) and then looked at
+once on the test part. Exact where there are at most 20 variables. Nats a row.
 """
 
 import argparse
@@ -22,7 +22,6 @@ from sklearn_ebm.likelihood import log_partition
 
 BASE = {"batch_size": 100, "learning_rate_schedule": "linear"}
 GRID = {
-    "learning_rate": [0.03, 0.1],
     "n_components": [200, 400],
     "weight_decay": [0.0, 5e-4, 1e-2],
     "n_iter": [300, 1000],
@@ -58,10 +57,11 @@ def run(name, path, seed):
     with np.load(path) as data:
         train, valid, test = (data[f"X_{part}"] for part in ("train", "valid", "test"))
     begin = time.perf_counter()
+    base = BASE | {"learning_rate": 0.1 if len(train) >= 5000 else 0.03}
     found = []
     for values in itertools.product(*GRID.values()):
         settings = dict(zip(GRID, values, strict=True))
-        model = BernoulliRBM(**BASE, **settings, random_state=seed).fit(train)
+        model = BernoulliRBM(**base, **settings, random_state=seed).fit(train)
         found.append((min(scores(model, valid, 10_000)), settings, model))
     score, settings, model = max(found, key=lambda entry: entry[0])
     forward, reverse = scores(model, test, 20_000)

@@ -34,7 +34,8 @@ RECIPE = BASE | {
 }
 RECIPES = {
     "2 minutes": RECIPE | {"n_iter": 400},
-    "10 minutes": RECIPE | {"n_iter": 1500},
+    "10 minutes": RECIPE
+    | {"n_iter": 1500, "learning_rate": 0.05, "weight_decay": 1e-4},
 }
 
 
