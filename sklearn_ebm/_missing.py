@@ -4,8 +4,8 @@ Training draws them: they are part of what the positive phase takes an expectati
 over, and a draw from p(missing | observed) in place of every missing value makes the
 gradient of a row an unbiased estimate of the gradient of log p(observed). The draws
 come from a Gibbs chain a row, observed values clamped, that goes on from epoch to
-epoch while the model changes slowly. (Mean-field values would make the model too
-sure of them: units that are unknown would look as if they were always half on.)
+epoch while the model changes slowly. (Mean-field values would follow a lower bound
+of it instead, in which missing values are independent of each other.)
 
 Methods that must be deterministic put mean-field values in place instead.
 """

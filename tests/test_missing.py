@@ -154,3 +154,18 @@ def test_rows_with_nothing_known(holes):
     unknown = np.full((3, X.shape[1]), np.nan, dtype=np.float32)
     assert (model.score_samples(unknown) == 0).all()
     assert np.isfinite(model.transform(unknown)).all()
+
+
+def test_chains_of_a_fit_that_goes_on_are_not_raw(holes, monkeypatch):
+    # New chains begin at the means of the columns, which a trained model is past.
+    X, _ = holes
+    sweeps = []
+    sweep = DrawnValues.sweep
+    monkeypatch.setattr(
+        DrawnValues,
+        "sweep",
+        lambda self, layers, n=1: (sweeps.append(n), sweep(self, layers, n))[1],
+    )
+    rbm = BernoulliRBM(4, n_iter=2, missing="latent", warm_start=True, random_state=0)
+    rbm.fit(X[:100]).fit(X[:100])
+    assert sweeps == [1, 1, 20, 1]

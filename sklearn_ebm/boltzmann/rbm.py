@@ -444,7 +444,11 @@ class BernoulliRBM(CallbackSupportMixin, FittedRBM):
                 # to see, or to stop at, any epoch.
                 averaging = self.average and (watched or epoch == self.n_iter - 1)
                 if drawn:
-                    drawn.sweep(layered(*run.trainer.parameters()))
+                    new = goes_on and epoch == 0
+                    drawn.sweep(
+                        layered(*run.trainer.parameters()),
+                        N_FIRST_SWEEPS if new else 1,
+                    )
                 self._train_epoch(run, rates, averaging)
                 if task.call_on_fit_task_end(
                     estimator=self,
