@@ -1,0 +1,6 @@
+"""Linear factor models: data as linear maps of hidden factors, with or without noise.
+
+One estimator (and its named variants) a file; they share little, so little is shared.
+"""
+
+__all__: list[str] = []
