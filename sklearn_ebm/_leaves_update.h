@@ -99,10 +99,12 @@ INLINE V NAME(follow)(V fast, V g, REAL rate)
 }
 
 /* Scale the weights of the units whose squares sum up to more than most^2 back
-   to that norm; enter all of them. */
+   to that norm; enter all of them.  by: what hidden biases give way by. */
 INLINE void NAME(cap_norms)(const PanelUpdate *u, const int np,
-                            V squares[GROUP][NV], double most, REAL mix)
+                            V squares[GROUP][NV], V offset[GROUP][NV],
+                            V by[GROUP][NV], double most, REAL mix)
 {
+    const REAL *mu = u->visible_offset;
     V scale[GROUP][NV];
     for (int p = 0; p < np; p++) {
         REAL lane[PANEL_LANES];
@@ -111,17 +113,24 @@ INLINE void NAME(cap_norms)(const PanelUpdate *u, const int np,
             lane[k] = lane[k] > most * most ? (REAL)(most / sqrt(lane[k])) : 1;
         memcpy(scale[p], lane, sizeof lane);
     }
-    for (ptrdiff_t i = 0; i < u->n_features; i++)
+    for (ptrdiff_t i = 0; i < u->n_features; i++) {
+        V drift[NV];
+        for (int q = 0; q < NV; q++) drift[q] = SPLAT(0);
         for (int p = 0; p < np; p++)
             for (int q = 0; q < NV; q++) {
                 const ptrdiff_t cell = p * u->panel_stride + i * PANEL_BYTES;
                 V *w = (V *)(u->weights + cell) + q;
-                *w *= scale[p][q];
+                const V x = *w * scale[p][q];
+                by[p][q] += (x - *w) * mu[i];
+                drift[q] += (x - *w) * offset[p][q];
+                *w = x;
                 NAME(enter)(
                     *w, u->average ? (V *)(u->average + cell) + q : NULL, mix,
                     u->fast ? (const V *)(u->fast + cell) + q : NULL,
                     u->fast ? (V *)(u->seen + cell) + q : NULL);
             }
+        if (u->drift) u->drift[2 * i + 1] += NAME(lane_sum)(drift);
+    }
 }
 
 /* extras (a constant): whether any of the options is on that few ask for, so
@@ -138,11 +147,12 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
     const REAL rate = (REAL)u->learning_rate, momentum = (REAL)u->momentum;
     const REAL decay = (REAL)u->weight_decay, mix = (REAL)u->average_rate;
     V pull[GROUP][NV], change[GROUP][NV], offset[GROUP][NV];
+    V decayed[GROUP][NV], by[GROUP][NV];
     for (int p = 0; p < np; p++)
         for (int q = 0; q < NV; q++) {
             const int k = p * NV + q;
-            pull[p][q] = SPLAT(0);
-            squares[p][q] = SPLAT(0);
+            pull[p][q] = squares[p][q] = SPLAT(0);
+            decayed[p][q] = by[p][q] = SPLAT(0);
             change[p][q] = ((const V *)u->data_total)[k]
                 + ((const V *)u->chain_total)[k];
             offset[p][q] = ((const V *)u->hidden_offset)[k];
@@ -150,7 +160,8 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
     for (ptrdiff_t i = 0; i < u->n_features; i++) {
         const ptrdiff_t at = i * PANEL_BYTES;
         const ptrdiff_t b = i * u->bits->stride;
-        V sums[GROUP][NV];
+        V sums[GROUP][NV], decay_drift[NV], drift[NV];
+        for (int q = 0; q < NV; q++) decay_drift[q] = drift[q] = SPLAT(0);
         for (int p = 0; p < np; p++)
             for (int q = 0; q < NV; q++)
                 if (u->first)
@@ -177,11 +188,21 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
                 V *w = (V *)(u->weights + cell) + q;
                 V g = sums[p][q] - change[p][q] * mu[i] - offset[p][q] * dv[i];
                 pull[p][q] += g * mu[i];
+                const V old = *w * decay;
                 V x = NAME(step)(
-                    *w, g - *w * decay,
+                    *w, g - old,
                     u->velocity ? (V *)(u->velocity + cell) + q : NULL,
                     rate, momentum, nesterov);
-                if (shrinkage > 0) x = NAME(shrink)(x, shrinkage);
+                if (extras) {
+                    decayed[p][q] += old * mu[i];
+                    decay_drift[q] += old * offset[p][q];
+                }
+                if (shrinkage > 0) {
+                    const V shrunk = NAME(shrink)(x, shrinkage);
+                    by[p][q] += (shrunk - x) * mu[i];
+                    drift[q] += (shrunk - x) * offset[p][q];
+                    x = shrunk;
+                }
                 *w = x;
                 V *f = fast ? (V *)(u->fast + cell) + q : NULL;
                 if (fast) *f = NAME(follow)(*f, g, fast_rate);
@@ -193,9 +214,13 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
                     x, u->average ? (V *)(u->average + cell) + q : NULL, mix,
                     f, fast ? (V *)(u->seen + cell) + q : NULL);
             }
+        if (extras && u->drift && u->last) {
+            u->drift[2 * i] = NAME(lane_sum)(decay_drift);
+            u->drift[2 * i + 1] = NAME(lane_sum)(drift);
+        }
     }
     if (!u->last) return;
-    if (capped) NAME(cap_norms)(u, np, squares, u->max_norm, mix);
+    if (capped) NAME(cap_norms)(u, np, squares, offset, by, u->max_norm, mix);
     for (int p = 0; p < np; p++)
         for (int q = 0; q < NV; q++) {
             const int k = p * NV + q;
@@ -204,11 +229,12 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
             V g = change[p][q] - pull[p][q];
             V *f = fast ? (V *)u->hidden_fast + k : NULL;
             if (fast) *f = NAME(follow)(*f, g, fast_rate);
+            g += decayed[p][q];
             if (u->sparsity_cost > 0)
                 g += ((REAL)u->sparsity_target - mean) * (REAL)u->sparsity_cost;
             *bias = NAME(step)(
                 *bias, g, u->velocity ? (V *)u->hidden_velocity + k : NULL,
-                rate, momentum, nesterov);
+                rate, momentum, nesterov) - by[p][q];
             NAME(enter)(
                 *bias, u->average ? (V *)u->hidden_average + k : NULL, mix,
                 f, fast ? (V *)u->hidden_seen + k : NULL);
@@ -218,7 +244,8 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
 }
 
 /* Step of the visible biases start..stop: the change of the mean less the
-   centred weight gradient times the hidden offsets. */
+   centred weight gradient times the hidden offsets, and less what else has
+   moved the weights times them. */
 static void NAME(visible_step)(const VisibleUpdate *u, ptrdiff_t start,
                                ptrdiff_t stop)
 {
@@ -230,13 +257,20 @@ static void NAME(visible_step)(const VisibleUpdate *u, ptrdiff_t start,
         REAL g = (REAL)(change - (u->sums[2 * i + 1]
                                   - mu[i] * u->projected_change
                                   - change * u->squared_offset));
+        double decayed = 0, by = 0;
+        if (u->drift)
+            for (ptrdiff_t p = 0; p < u->n_groups; p++) {
+                decayed += u->drift[2 * (p * u->n_features + i)];
+                by += u->drift[2 * (p * u->n_features + i) + 1];
+            }
         if (fast) fast[i] = fast[i] * (REAL)FAST_DECAY + g * (REAL)u->fast_rate;
+        g += (REAL)decayed;
         if (velocity) {
             const REAL gradient = g;
             g = velocity[i] = (REAL)u->momentum * velocity[i] + g;
             if (u->nesterov) g = gradient + g * (REAL)u->momentum;
         }
-        bias[i] += (REAL)u->learning_rate * g;
+        bias[i] += (REAL)u->learning_rate * g - (REAL)by;
         if (average)
             average[i] += (bias[i] - average[i]) * (REAL)u->average_rate;
         if (fast) seen[i] = bias[i] + fast[i];
@@ -248,8 +282,8 @@ static void NAME(visible_step)(const VisibleUpdate *u, ptrdiff_t start,
    each weight is read and written once. */
 static void NAME(update_panels)(const PanelUpdate *u, int n_panels)
 {
-    const int extras =
-        u->shrinkage > 0 || u->max_norm > 0 || u->nesterov || u->fast;
+    const int extras = u->shrinkage > 0 || u->max_norm > 0 || u->nesterov
+        || u->fast || u->drift;
     switch (n_panels + extras * GROUP) {
     case 1: NAME(update_group)(u, 1, 0); break;
     case 2: NAME(update_group)(u, 2, 0); break;

@@ -70,6 +70,10 @@ typedef struct {
     double sparsity_target, sparsity_cost;  /* of the hidden units' means */
     double fast_rate;
     int nesterov;
+    /* OUT, per feature of these panels: what decay adds to the gradient of its
+       bias, and what the bias is to give way by to shrinkage and cap; NULL where
+       nothing but the gradient moves the weights, or nothing is centred. */
+    double *drift;
 } PanelUpdate;
 
 /* The step of the visible biases (see visible_step). */
@@ -81,6 +85,8 @@ typedef struct {
     double squared_offset;     /* offsets . offsets */
     double learning_rate, momentum, average_rate, fast_rate;
     int nesterov;
+    const double *drift;       /* of n_groups groups of panels, or NULL */
+    ptrdiff_t n_groups, n_features;
 } VisibleUpdate;
 
 /* The leaves of one element type for one instruction set. */

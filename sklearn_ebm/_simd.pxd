@@ -53,6 +53,7 @@ cdef extern from "_simd.h" nogil:
         double sparsity_cost
         double fast_rate
         bint nesterov
+        double *drift
 
     ctypedef struct VisibleUpdate:
         void *bias
@@ -69,6 +70,9 @@ cdef extern from "_simd.h" nogil:
         double average_rate
         double fast_rate
         bint nesterov
+        const double *drift
+        Py_ssize_t n_groups
+        Py_ssize_t n_features
 
     ctypedef struct Leaves:
         const char *name

@@ -381,9 +381,31 @@ cdef class Trainer:
         self.update.fast_rate = self.fast_learning_rate
         self.visible_update.fast_rate = self.fast_learning_rate
         self.update.offset_rate = self.offset_rate
+        self._point_drift()
         self.visible_update.bias = self.down.bias
         self.visible_update.offset = self.update.visible_offset
         self.visible_update.sums = self.feature_sums
+
+    def _point_drift(self):
+        """Room for what moves the weights besides their gradient.
+
+        Biases give way to it where something is centred.
+        """
+        cdef Py_ssize_t n_groups = (self.up.n_panels + GROUP - 1) // GROUP
+        moved = self.weight_decay or self.l1_decay or self.max_norm
+        centred = (
+            self.offset_rate
+            or self._array("visible_offset").any()
+            or self._array("hidden_offset").any()
+        )
+        self.update.drift = NULL
+        if moved and centred:
+            self.update.drift = <double *> self._bytes(
+                "drift", n_groups * self.n_visible * 16
+            )
+        self.visible_update.drift = self.update.drift
+        self.visible_update.n_groups = n_groups
+        self.visible_update.n_features = self.n_visible
 
     cdef void _sweep(
         self, Py_ssize_t number, int thread, int team
@@ -653,8 +675,13 @@ cdef class Trainer:
         u.real_stride = u.table_stride
         if u.reals != NULL:
             u.table = scratch + n * PANEL_BYTES
-        start = bound(self.up.n_panels, thread, team)
-        stop = bound(self.up.n_panels, thread + 1, team)
+        if self.update.drift != NULL:
+            # Sums over the panels of a group: groups must not depend on the team.
+            start = GROUP * bound(v.n_groups, thread, team)
+            stop = min(GROUP * bound(v.n_groups, thread + 1, team), self.up.n_panels)
+        else:
+            start = bound(self.up.n_panels, thread, team)
+            stop = bound(self.up.n_panels, thread + 1, team)
         p = start
         while p < stop:
             for q in range(p, min(p + GROUP, stop)):
@@ -666,6 +693,8 @@ cdef class Trainer:
             u.hidden_bias = self.up.bias + at
             u.hidden_offset = self.update.hidden_offset + at
             u.data_total, u.chain_total = self.data_total + at, self.chain_total + at
+            if u.drift != NULL:
+                u.drift = self.update.drift + 2 * (p // GROUP) * self.n_visible
             if u.carry != NULL:
                 u.carry = self.update.carry + p * stride
             if u.velocity != NULL:
@@ -686,6 +715,8 @@ cdef class Trainer:
                     self.chain_up.weights.sum_pairs(p, min(p + GROUP, stop))
             p += GROUP
         if u.last:
+            if u.drift != NULL:
+                team_barrier()
             start = bound(self.n_visible, thread, team)
             stop = bound(self.n_visible, thread + 1, team)
             self.leaves.visible_step(&v, start, stop)

@@ -305,7 +305,14 @@ class Trainer:
 
     def _ascend(self, gradient, activity, rate):
         weights, hidden, visible = gradient
-        weights = weights - self.weight_decay * np.float64(self.machine[0])
+        # The biases give way to whatever moves the weights.
+        mu, offset = np.float64(self.visible_offset), np.float64(self.hidden_offset)
+        decay = self.weight_decay * np.float64(self.machine[0])
+        weights, hidden, visible = (
+            weights - decay,
+            hidden + decay @ mu,
+            visible + offset @ decay,
+        )
         hidden = hidden + self.sparsity_cost * (self.sparsity_target - activity)
         direction = gradient = weights, hidden, visible
         if self.velocity is not None:
@@ -322,12 +329,14 @@ class Trainer:
             np.float64(x) + rate * d
             for x, d in zip(self.machine, direction, strict=True)
         )
+        stepped = weights
         size = np.maximum(np.abs(weights) - rate * self.l1_decay, 0)
         weights = np.sign(weights) * size
         if self.max_norm:
             norms = np.linalg.norm(weights, axis=1, keepdims=True)
             weights = weights * self.max_norm / np.maximum(norms, self.max_norm)
-        self.machine = weights, hidden, visible
+        moved = weights - stepped
+        self.machine = weights, hidden - moved @ mu, visible - offset @ moved
 
 
 # ---- Scores ----

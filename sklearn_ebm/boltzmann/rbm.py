@@ -134,8 +134,7 @@ class BernoulliRBM(CallbackSupportMixin, FittedRBM):
     max_norm : float or None, default=None
         Largest Euclidean norm that the weights of a hidden unit (a row of
         `components_`) may have: after each step, longer ones are scaled back to
-        it. None means any. Best with ``centering=False``: where the cap holds the
-        weights back, the hidden biases of the centred gradient drift off.
+        it. None means any.
 
     fast_learning_rate : float, default=0.0
         If not 0, the persistent chains see the parameters with fast ones added
