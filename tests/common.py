@@ -16,9 +16,7 @@ from sklearn.base import clone
 
 from sklearn_ebm import BernoulliRBM
 
-# A new estimator joins by being added here: all that is promised of every
-# estimator is then tested of it.
-PUBLIC_ESTIMATORS = [
+BOLTZMANN_ESTIMATORS = [
     BernoulliRBM(n_components=4, n_iter=3, random_state=0),
     BernoulliRBM(
         n_components=4,
@@ -32,6 +30,11 @@ PUBLIC_ESTIMATORS = [
         random_state=0,
     ),
     BernoulliRBM(n_components=4, n_iter=3, missing="latent", random_state=0),
+]
+# A new estimator joins by being added here: all that is promised of every
+# estimator is then tested of it, as far as it has the methods.
+PUBLIC_ESTIMATORS = [
+    *BOLTZMANN_ESTIMATORS,
 ]
 # Large enough for several threads; batches below and above 128 rows.
 LARGE_ESTIMATORS = [
@@ -58,6 +61,7 @@ def name_of(estimator):
 
 
 every_estimator = pytest.mark.parametrize("estimator", PUBLIC_ESTIMATORS, ids=name_of)
+every_rbm = pytest.mark.parametrize("estimator", BOLTZMANN_ESTIMATORS, ids=name_of)
 
 
 # ---- What is compared ----
@@ -79,9 +83,41 @@ def fitted_state(model):
     }
 
 
+def fitted_floats(model):
+    """The arrays of floats that `fit` left for users to see, by name."""
+    return {
+        name: value
+        for name, value in fitted_state(model).items()
+        if name.endswith("_") and getattr(value, "dtype", np.dtype(int)).kind == "f"
+    }
+
+
 def outputs(model, X):
     """What all read-only methods say about X, by method."""
     return {m: getattr(model, m)(X) for m in READ_ONLY if hasattr(model, m)}
+
+
+def draws(model, X):
+    """What all methods say that draw from the model's own sequence."""
+    found = {"gibbs": model.gibbs(X)} if hasattr(model, "gibbs") else {}
+    return found | ({"sample": model.sample(5)} if hasattr(model, "sample") else {})
+
+
+def go_on(model, X):
+    """Train a fitted model further, if it can be."""
+    if "warm_start" in model.get_params():
+        model.set_params(warm_start=True).fit(X)
+    return model.partial_fit(X[:50]) if hasattr(model, "partial_fit") else model
+
+
+def assert_agree(found, wanted):
+    """The same outputs of a model, to rounding where BLAS computed them."""
+    assert found.keys() == wanted.keys()
+    for name, array in wanted.items():
+        assert found[name].dtype == array.dtype, name
+        rtol = 1e-10 if array.dtype == np.float64 else 1e-5
+        atol = rtol * np.abs(array).max(initial=0)
+        np.testing.assert_allclose(found[name], array, rtol, atol, err_msg=name)
 
 
 def assert_same(found, wanted, where=""):

@@ -7,7 +7,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
 
+from common import every_estimator, fitted_state
 from sklearn_ebm import BernoulliRBM
 
 NAN, INF = float("nan"), float("inf")
@@ -75,6 +77,21 @@ def test_bad_parameter(name, value, method, rbm, digits):
     assert repr(value) in message
     assert "BernoulliRBM" in message
     assert not hasattr(rbm, "components_")
+
+
+@every_estimator
+def test_every_parameter_is_checked_and_named(estimator, digits):
+    for name in estimator.get_params():
+        wrong = object()
+        bad = clone(estimator).set_params(**{name: wrong})
+        for method in ("fit", "partial_fit", "fit_transform"):
+            if not hasattr(bad, method):
+                continue
+            with pytest.raises((TypeError, ValueError)) as caught:
+                getattr(bad, method)(digits[:20])
+            for said in (f"'{name}'", repr(wrong), type(bad).__name__):
+                assert said in str(caught.value)
+            assert not fitted_state(bad)
 
 
 def test_unknown_parameter():
@@ -151,6 +168,19 @@ def test_bad_data(case, method, model, digits):
         getattr(model, method)(make(digits[:20].copy()))
     if "contains" in message:
         assert re.search(r"Input [Xv] ", str(caught.value))
+
+
+@every_estimator
+@pytest.mark.parametrize("case", [case for case in BAD_DATA if "sparse" not in case])
+def test_bad_data_of_every_estimator(case, estimator, digits):
+    if "NaN" in case and get_tags(estimator).input_tags.allow_nan:
+        return
+    make, message = BAD_DATA[case]
+    model = clone(estimator).fit(digits[:100])
+    for method in ("fit", "partial_fit", "fit_transform", "transform", "score_samples"):
+        if hasattr(model, method):
+            with pytest.raises((TypeError, ValueError), match=message):
+                getattr(model, method)(make(digits[:20].copy()))
 
 
 @pytest.mark.parametrize("case", BAD_DATA)

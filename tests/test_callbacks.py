@@ -9,10 +9,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from common import (
-    PUBLIC_ESTIMATORS,
+    BOLTZMANN_ESTIMATORS,
     assert_same,
     assert_same_model,
-    every_estimator,
+    every_rbm,
     outputs,
 )
 
@@ -57,7 +57,7 @@ def callbacks():
     pytest.importorskip("sklearn.callback", reason="scikit-learn has no callbacks yet")
 
 
-@every_estimator
+@every_rbm
 def test_callback_sees_every_epoch_and_changes_nothing(estimator, digits, callbacks):
     recorder = Recorder()
     model = clone(estimator).set_params(n_iter=4).set_callbacks(recorder)
@@ -68,7 +68,7 @@ def test_callback_sees_every_epoch_and_changes_nothing(estimator, digits, callba
     assert_same_model(model, clone(estimator).set_params(n_iter=4).fit(digits[:100]))
 
 
-@every_estimator
+@every_rbm
 def test_callback_stops_at_the_model_of_its_epoch(estimator, digits, callbacks):
     estimator = clone(estimator).set_params(learning_rate_schedule="constant")
     recorder = Recorder(stop_at=2)
@@ -79,7 +79,7 @@ def test_callback_stops_at_the_model_of_its_epoch(estimator, digits, callbacks):
     assert_same_model(model, clone(estimator).set_params(n_iter=2).fit(digits[:100]))
 
 
-@every_estimator
+@every_rbm
 def test_interrupt_leaves_the_model_of_its_epoch(estimator, digits, callbacks):
     estimator = clone(estimator).set_params(learning_rate_schedule="constant")
     recorder = Recorder(interrupt_at=2)
@@ -90,7 +90,7 @@ def test_interrupt_leaves_the_model_of_its_epoch(estimator, digits, callbacks):
     assert_same_model(model, clone(estimator).set_params(n_iter=2).fit(digits[:100]))
 
 
-@every_estimator
+@every_rbm
 def test_callback_gets_a_fitted_estimator(estimator, digits, callbacks):
     estimator = clone(estimator).set_params(learning_rate_schedule="constant")
     recorder = Recorder(look=lambda fitted: outputs(fitted, digits[:50]))
@@ -101,7 +101,7 @@ def test_callback_gets_a_fitted_estimator(estimator, digits, callbacks):
     assert len(recorder.seen) == 3
 
 
-@every_estimator
+@every_rbm
 def test_estimator_kept_by_a_callback_stays_what_it_was(estimator, digits, callbacks):
     recorder = Recorder(look=lambda fitted: fitted)
     model = clone(estimator).set_callbacks(recorder).fit(digits[:100])
@@ -111,7 +111,7 @@ def test_estimator_kept_by_a_callback_stays_what_it_was(estimator, digits, callb
     assert len(recorder.seen) == model.n_iter_
 
 
-@every_estimator
+@every_rbm
 def test_sampling_in_a_callback_changes_nothing(estimator, digits, callbacks):
     def draw(fitted):
         fitted.gibbs(digits[:5])
@@ -123,7 +123,7 @@ def test_sampling_in_a_callback_changes_nothing(estimator, digits, callbacks):
     assert_same(model.gibbs(digits[:5]), wanted.gibbs(digits[:5]))
 
 
-@every_estimator
+@every_rbm
 @pytest.mark.parametrize("propagated", [True, False])
 def test_callbacks_in_a_pipeline(estimator, propagated, digits, labels, callbacks):
     def look(fitted):
@@ -158,7 +158,7 @@ def progress_bar(callbacks):
     return ProgressBar(max_propagation_depth=None)
 
 
-@every_estimator
+@every_rbm
 def test_progress_bar_changes_nothing(estimator, digits, progress_bar, capsys):
     model = clone(estimator).set_callbacks(progress_bar).fit(digits[:100])
     assert_same_model(model, clone(estimator).fit(digits[:100]))
@@ -168,7 +168,7 @@ def test_progress_bar_changes_nothing(estimator, digits, progress_bar, capsys):
 
 
 def test_progress_bar_of_an_early_stop(digits, progress_bar, capsys):
-    model = clone(PUBLIC_ESTIMATORS[0]).set_params(n_iter=100, early_stopping=True)
+    model = clone(BOLTZMANN_ESTIMATORS[0]).set_params(n_iter=100, early_stopping=True)
     model.set_params(learning_rate=1e-6, tol=1.0).set_callbacks(progress_bar)
     assert model.fit(digits[:100]).n_iter_ < 100
     assert "100%" in capsys.readouterr().out
@@ -179,7 +179,7 @@ def test_progress_bar_of_a_pipeline(digits, labels, progress_bar, capsys):
     pipeline = Pipeline(
         [
             ("scale", MinMaxScaler()),
-            ("rbm", clone(PUBLIC_ESTIMATORS[0])),
+            ("rbm", clone(BOLTZMANN_ESTIMATORS[0])),
             ("classify", LogisticRegression()),
         ]
     )
@@ -187,7 +187,9 @@ def test_progress_bar_of_a_pipeline(digits, labels, progress_bar, capsys):
     printed = capsys.readouterr().out
     assert "Pipeline - fit" in printed
     assert "BernoulliRBM - fit" in printed
-    plain = clone(PUBLIC_ESTIMATORS[0]).fit(MinMaxScaler().fit_transform(digits[:100]))
+    plain = clone(BOLTZMANN_ESTIMATORS[0]).fit(
+        MinMaxScaler().fit_transform(digits[:100])
+    )
     assert_same_model(pipeline["rbm"], plain)
 
 
@@ -195,13 +197,13 @@ def test_progress_bar_of_a_pipeline(digits, labels, progress_bar, capsys):
 def test_progress_bar_of_a_grid_search(n_jobs, digits, progress_bar, capsys):
     grid = {"n_components": [2, 5]}
     search = GridSearchCV(
-        clone(PUBLIC_ESTIMATORS[0]), grid, cv=2, n_jobs=n_jobs, error_score="raise"
+        clone(BOLTZMANN_ESTIMATORS[0]), grid, cv=2, n_jobs=n_jobs, error_score="raise"
     )
     search.set_callbacks(progress_bar).fit(digits[:100])
     printed = capsys.readouterr().out
     assert "GridSearchCV - fit" in printed
     assert "BernoulliRBM - fit" in printed
-    wanted = clone(PUBLIC_ESTIMATORS[0]).set_params(**search.best_params_)
+    wanted = clone(BOLTZMANN_ESTIMATORS[0]).set_params(**search.best_params_)
     assert_same(
         outputs(search.best_estimator_, digits[:5]),
         outputs(wanted.fit(digits[:100]), digits[:5]),
@@ -211,7 +213,7 @@ def test_progress_bar_of_a_grid_search(n_jobs, digits, progress_bar, capsys):
 # ---- Stops ----
 
 
-@every_estimator
+@every_rbm
 def test_model_stopped_by_a_callback_is_usable(estimator, digits, callbacks):
     model = clone(estimator).set_params(n_iter=6).set_callbacks(Recorder(stop_at=2))
     model.fit(digits[:100])
@@ -224,7 +226,9 @@ def test_model_stopped_by_a_callback_is_usable(estimator, digits, callbacks):
 
 
 def test_callback_stops_an_early_stopping_fit_at_its_best_model(digits, callbacks):
-    estimator = clone(PUBLIC_ESTIMATORS[0]).set_params(n_iter=100, early_stopping=True)
+    estimator = clone(BOLTZMANN_ESTIMATORS[0]).set_params(
+        n_iter=100, early_stopping=True
+    )
     estimator.set_params(learning_rate=1e-6, tol=0.0, n_iter_no_change=100)
 
     def look(fitted):
@@ -258,7 +262,7 @@ def training_monitor(callbacks):
     return TrainingMonitor
 
 
-@every_estimator
+@every_rbm
 def test_monitor_logs_the_history(estimator, digits, training_monitor):
     monitor = training_monitor()
     model = clone(estimator).set_callbacks(monitor).fit(digits[:100])
@@ -278,7 +282,7 @@ def test_monitor_logs_the_history(estimator, digits, training_monitor):
 
 def test_monitor_logs_a_score(digits, training_monitor):
     held_out = digits[100:200]
-    estimator = PUBLIC_ESTIMATORS[0]
+    estimator = BOLTZMANN_ESTIMATORS[0]
     for scoring in (first_weight, two_scores, lambda model, X: model.score(held_out)):
         monitor = training_monitor(scoring)
         model = clone(estimator).set_callbacks(monitor).fit(digits[:100])
@@ -297,7 +301,7 @@ def test_monitor_logs_a_score(digits, training_monitor):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_monitor_of_a_grid_search(n_jobs, digits, training_monitor):
     monitor = training_monitor(two_scores)
-    rbm = clone(PUBLIC_ESTIMATORS[0]).set_callbacks(monitor)
+    rbm = clone(BOLTZMANN_ESTIMATORS[0]).set_callbacks(monitor)
     grid = {"n_components": [2, 5]}
     search = GridSearchCV(rbm, grid, cv=2, n_jobs=n_jobs, error_score="raise")
     search.fit(digits[:100])
@@ -310,7 +314,7 @@ def test_monitor_of_a_grid_search(n_jobs, digits, training_monitor):
 
 def test_monitor_in_a_pipeline(digits, labels, training_monitor):
     monitor = training_monitor()
-    rbm = clone(PUBLIC_ESTIMATORS[0]).set_callbacks(monitor)
+    rbm = clone(BOLTZMANN_ESTIMATORS[0]).set_callbacks(monitor)
     steps = [("scale", MinMaxScaler()), ("rbm", rbm), ("end", LogisticRegression())]
     pipeline = Pipeline(steps).fit(digits[:100], labels[:100])
     scores = [epoch["pseudo_likelihood"] for epoch in monitor.get_logs().data]

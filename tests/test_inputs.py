@@ -12,12 +12,18 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.utils import get_tags
 
 from common import (
     LARGE_ESTIMATORS,
+    PUBLIC_ESTIMATORS,
+    assert_agree,
     assert_same,
     assert_same_model,
+    draws,
     every_estimator,
+    every_rbm,
+    go_on,
     large_data,
     name_of,
     outputs,
@@ -72,7 +78,7 @@ CSR_FORMS = {
 }
 
 
-@every_estimator
+@every_rbm
 @pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.bool_, np.uint8])
 @pytest.mark.parametrize("form", CSR_FORMS)
@@ -94,14 +100,14 @@ def test_csr_gives_the_model_of_the_dense_array(
     assert_same((X.data, X.indices, X.indptr), parts)
 
 
-@every_estimator
+@every_rbm
 @pytest.mark.parametrize("format", ["csc", "coo", "lil", "dok"])
 def test_other_sparse_formats_are_converted(estimator, format, digits):
     X = sp.csr_array(digits[:75]).asformat(format)
     assert_same_model(clone(estimator).fit(X), clone(estimator).fit(digits[:75]))
 
 
-@every_estimator
+@every_rbm
 @pytest.mark.parametrize("container", [np.array, sp.csr_array])
 def test_rows_and_columns_of_zeros(estimator, container):
     X = np.zeros((20, 7), dtype=np.float32)
@@ -151,7 +157,7 @@ LAYOUTS = {
 }
 
 
-@every_estimator
+@every_rbm
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.bool_, np.uint8])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layout_does_not_matter(estimator, dtype, layout, digits, tmp_path):
@@ -167,6 +173,18 @@ def test_layout_does_not_matter(estimator, dtype, layout, digits, tmp_path):
 
 
 @every_estimator
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("layout", ["read-only", "memory-mapped"])
+def test_read_only_and_mapped_data(estimator, dtype, layout, digits, tmp_path):
+    plain = digits[:100].astype(dtype)
+    X = LAYOUTS[layout](plain, tmp_path)
+    model, wanted = clone(estimator).fit(X), clone(estimator).fit(plain)
+    assert_same_model(model, wanted)
+    assert_same(outputs(model, X), outputs(wanted, plain))
+    assert_same_model(go_on(model, X), go_on(wanted, plain))
+
+
+@every_rbm
 def test_read_only_csr(estimator, digits):
     X = sp.csr_array(digits[:75])
     for array in (X.data, X.indices, X.indptr):
@@ -179,12 +197,16 @@ def test_read_only_csr(estimator, digits):
 @every_estimator
 @pytest.mark.parametrize("container", [np.array, sp.csr_array])
 def test_data_is_never_changed(estimator, container, digits):
+    if container is sp.csr_array and not get_tags(estimator).input_tags.sparse:
+        with pytest.raises(TypeError, match=r"[Ss]parse"):
+            clone(estimator).fit(container(digits[:75]))
+        return
     X = container(digits[:75])
     arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
     before = copy.deepcopy(arrays)
-    model = clone(estimator).fit(X).partial_fit(X)
+    model = go_on(clone(estimator).fit(X), X)
     outputs(model, X)
-    model.gibbs(X)
+    draws(model, X)
     assert_same(arrays, before)
 
 
@@ -240,7 +262,7 @@ def _mixed_rows(digits, dtype):
     ).astype(dtype)
 
 
-@every_estimator
+@every_rbm
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("subset", SUBSETS)
 def test_rows_are_independent(estimator, dtype, subset, digits):
@@ -264,6 +286,21 @@ def test_rows_are_independent_in_a_large_model(estimator):
 
 
 @every_estimator
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_do_not_depend_on_the_rows_beside_them(estimator, dtype, digits):
+    X = digits[:150].astype(dtype)
+    model = clone(estimator).fit(X[:100])
+    wanted = outputs(model, X)
+    for rows in (slice(5, 6), slice(0, 37), slice(None, None, -7)):
+        of_all = {name: result[rows] for name, result in wanted.items()}
+        assert_agree(outputs(model, X[rows]), of_all)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [each for each in PUBLIC_ESTIMATORS if hasattr(each, "score_samples")],
+    ids=name_of,
+)
 def test_score_is_the_mean_of_score_samples(estimator, digits):
     model = clone(estimator).fit(digits[:100])
     score = model.score(digits, np.zeros(len(digits)))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from common import every_estimator, outputs
+from common import every_rbm, outputs
 
 
 def interrupted_after(train, seconds=0.3):
@@ -50,7 +50,7 @@ LONG_FITS = {
 }
 
 
-@every_estimator
+@every_rbm
 @pytest.mark.parametrize("case", LONG_FITS)
 def test_interrupt_is_heard_and_leaves_a_usable_model(estimator, case):
     shape, parameters = LONG_FITS[case]
@@ -66,7 +66,7 @@ def test_interrupt_is_heard_and_leaves_a_usable_model(estimator, case):
     assert model.fit(X[:200]).n_iter_ == done + 1
 
 
-@every_estimator
+@every_rbm
 def test_history_is_right_wherever_the_interrupt_falls(estimator, digits):
     model = clone(estimator).set_params(n_iter=10**7, warm_start=True)
     model.partial_fit(digits[:10])
@@ -79,7 +79,7 @@ def test_history_is_right_wherever_the_interrupt_falls(estimator, digits):
         assert np.isfinite(model.components_).all()
 
 
-@every_estimator
+@every_rbm
 def test_interrupted_partial_fit(estimator):
     shape, parameters = LONG_FITS["one long epoch"]
     X = (np.random.default_rng(0).random(shape) < 0.2).astype(np.uint8)

@@ -12,9 +12,11 @@ from threadpoolctl import threadpool_limits
 
 from common import (
     LARGE_ESTIMATORS,
+    assert_agree,
     assert_same,
     assert_same_model,
     every_estimator,
+    every_rbm,
     fitted_state,
     large_data,
     large_results,
@@ -64,7 +66,7 @@ def test_joblib_workers_give_the_model_of_the_main_thread(backend):
         assert_same_model(model, wanted)
 
 
-@every_estimator
+@every_rbm
 def test_reading_from_several_threads(estimator, digits):
     model = clone(estimator).set_params(n_components=64).fit(digits)
     parts = [digits[start::5] for start in range(5)] * 4
@@ -72,6 +74,15 @@ def test_reading_from_several_threads(estimator, digits):
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda X: outputs(model, X), parts))
     assert_same(found, wanted)
+
+
+@every_estimator
+def test_reading_one_model_from_several_threads(estimator, digits):
+    model = clone(estimator).fit(digits[:600])
+    wanted = outputs(model, digits)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: outputs(model, digits), range(8)):
+            assert_agree(found, wanted)
 
 
 def test_reading_a_large_model_from_several_threads():
