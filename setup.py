@@ -10,7 +10,16 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CompileError, LinkError
 
-KERNELS = ["_openmp", "_panels", "_rows", "_gibbs", "_trainer", "_scores", "_ais"]
+KERNELS = [
+    "_openmp",
+    "_panels",
+    "_rows",
+    "_gibbs",
+    "_trainer",
+    "_scores",
+    "_ais",
+    "_products",
+]
 HEADERS = glob.glob("sklearn_ebm/*.h")
 # For tests: bounds-checked kernels, kernels without OpenMP.
 CHECKED = bool(os.environ.get("SKLEARN_EBM_CHECKED"))

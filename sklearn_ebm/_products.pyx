@@ -1,0 +1,104 @@
+# Products of dense matrices, the same bits on any number of threads.
+#
+# BLAS computes them, but a product on two of its threads differs from that on one in
+# the last bits, which would move samples. So it works on one thread, and our threads
+# share blocks of the product whose size does not depend on their number.
+import threading
+
+import numpy as np
+
+from cython.parallel cimport prange
+from scipy.linalg.cython_blas cimport dgemm, sgemm
+from threadpoolctl import ThreadpoolController  # comes with scikit-learn
+
+from ._openmp import effective_n_threads
+
+
+cdef enum:
+    # Shape of a block: large enough for BLAS to work at its full speed.
+    ROWS = 256
+    COLUMNS = 256
+    # Multiplications that are worth a second thread (some ten microseconds).
+    LEAST_WORK = 1000000
+
+ctypedef fused real:
+    float
+    double
+
+
+cdef void multiply(
+    int itemsize, bint a_turned, bint b_turned, int m, int n, int k, double alpha,
+    const void *a, int a_stride, const void *b, int b_stride, double beta, void *c,
+    int c_stride,
+) noexcept nogil:
+    """c (m, n) = alpha a b + beta c, with a (m, k) and b (k, n) as they are or turned.
+
+    Rows are `stride` elements apart. BLAS wants columns: it is given c.T = b.T a.T.
+    """
+    cdef char ta = c"T" if a_turned else c"N"
+    cdef char tb = c"T" if b_turned else c"N"
+    cdef float alpha32 = <float> alpha, beta32 = <float> beta
+    if m == 0 or n == 0:
+        return
+    if itemsize == 4:
+        sgemm(
+            &tb, &ta, &n, &m, &k, &alpha32, <float *> b, &b_stride, <float *> a,
+            &a_stride, &beta32, <float *> c, &c_stride,
+        )
+    else:
+        dgemm(
+            &tb, &ta, &n, &m, &k, &alpha, <double *> b, &b_stride, <double *> a,
+            &a_stride, &beta, <double *> c, &c_stride,
+        )
+
+
+def product(const real[:, ::1] a, const real[:, ::1] b):
+    """The product of two matrices, in blocks."""
+    cdef int m = <int> a.shape[0], k = <int> a.shape[1], n = <int> b.shape[1]
+    if b.shape[0] != k:
+        raise ValueError(f"cannot multiply (., {k}) with ({b.shape[0]}, .)")
+    cdef int n_across = (n + COLUMNS - 1) // COLUMNS
+    cdef int n_blocks = (m + ROWS - 1) // ROWS * n_across
+    dtype = np.float32 if real is float else np.float64
+    out = np.zeros((m, n), dtype)
+    if m == 0 or n == 0 or k == 0:
+        return out
+    cdef real[:, ::1] c = out
+    cdef int n_threads = effective_n_threads(<double> m * n * k, LEAST_WORK)
+    cdef int block, i, j
+    with single_threaded_blas:
+        for block in prange(
+            n_blocks, nogil=True, num_threads=n_threads, schedule="static"
+        ):
+            i = block // n_across * ROWS
+            j = block % n_across * COLUMNS
+            multiply(
+                sizeof(real), False, False, min(ROWS, m - i), min(COLUMNS, n - j), k,
+                1.0, &a[i, 0], k, &b[0, j], n, 0.0, &c[i, j], n,
+            )
+    return out
+
+
+class _SingleThreaded:
+    """Context in which BLAS works on one thread, from whatever thread of Python."""
+
+    def __init__(self):
+        self.lock, self.depth = threading.Lock(), 0
+        self.controller = None
+
+    def __enter__(self):
+        with self.lock:
+            if self.depth == 0:
+                if self.controller is None:
+                    self.controller = ThreadpoolController()
+                self.limit = self.controller.limit(limits=1, user_api="blas")
+            self.depth += 1
+
+    def __exit__(self, *_):
+        with self.lock:
+            self.depth -= 1
+            if self.depth == 0:
+                self.limit.restore_original_limits()
+
+
+single_threaded_blas = _SingleThreaded()

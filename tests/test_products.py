@@ -1,0 +1,54 @@
+"""Products of dense matrices: right, and the same bits on any number of threads."""
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from common import floats
+from sklearn_ebm._products import product
+
+SHAPES = [(1, 1, 1), (3, 5, 2), (300, 7, 300), (257, 784, 513), (1000, 40, 64)]
+
+
+def factors(shape, dtype):
+    m, k, n = shape
+    rng = np.random.default_rng(m)
+    return rng.normal(size=(m, k)).astype(dtype), rng.normal(size=(k, n)).astype(dtype)
+
+
+@floats
+@pytest.mark.parametrize("shape", SHAPES)
+def test_product_is_that_of_integers(shape, dtype):
+    # Sums of small integers are exact in any order.
+    a, b = (np.rint(4 * x) for x in factors(shape, dtype))
+    found = product(a, b)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, np.float64(a) @ np.float64(b))
+
+
+@floats
+@pytest.mark.parametrize("shape", SHAPES)
+def test_product_is_the_same_on_any_number_of_threads(shape, dtype):
+    a, b = factors(shape, dtype)
+    found = []
+    for n_threads in (1, 2, 5):
+        with threadpool_limits(n_threads):
+            found.append(product(a, b).tobytes())
+    assert found == found[:1] * 3
+
+
+def test_limits_of_blas_are_restored():
+    before = threadpool_info()
+    product(*factors((3, 5, 2), np.float64))
+    assert threadpool_info() == before
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2), (3, 0, 2), (3, 2, 0)])
+def test_empty_products(shape):
+    found = product(*factors(shape, np.float64))
+    np.testing.assert_array_equal(found, np.zeros(shape[::2]))
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="cannot multiply"):
+        product(np.ones((2, 3)), np.ones((2, 3)))
