@@ -19,6 +19,8 @@ KERNELS = [
     "_scores",
     "_ais",
     "_products",
+    "_units",
+    "_unit_trainer",
 ]
 HEADERS = glob.glob("sklearn_ebm/*.h")
 # For tests: bounds-checked kernels, kernels without OpenMP.

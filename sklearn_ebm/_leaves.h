@@ -2,7 +2,7 @@
 
    Included by _simd.h with ISA (a name), VB (bytes in a vector) and DOUBLE (0
    or 1) defined; says what a vector is, and includes the leaves themselves from
-   the four files beside it.  Sums over active units run in ascending order into a single
+   the files beside it.  Sums over active units run in ascending order into a single
    accumulator per column, so every path (lists, weighted lists, any number of
    panels at a time, any vector width) gives the same bits.
 */
@@ -91,6 +91,7 @@ INLINE uint32_t NAME(mask_bits)(IV m)
 
 #include "_leaves_sums.h"
 #include "_leaves_units.h"
+#include "_leaves_draws.h"
 #include "_leaves_update.h"
 #include "_leaves_scores.h"
 
@@ -102,7 +103,8 @@ static const Leaves NAME(leaves) = {
     NAME(scale_rows), NAME(project),
     NAME(feature_sums), NAME(update_panels), NAME(visible_step),
     NAME(nonzero_bits), NAME(temper), NAME(gain), NAME(start_gains), NAME(end_gains),
-    NAME(softplus_sum), NAME(flip_logits), NAME(shift_logits)};
+    NAME(softplus_sum), NAME(flip_logits), NAME(shift_logits), NAME(uniforms),
+    NAME(normals), NAME(exponential), NAME(step_row), NAME(scale_row)};
 
 #undef STRING
 #undef STRING_

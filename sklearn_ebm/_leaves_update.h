@@ -295,3 +295,65 @@ static void NAME(update_panels)(const PanelUpdate *u, int n_panels)
     case 8: NAME(update_group)(u, 4, 1); break;
     }
 }
+
+/* ---- The step of machines with other units, row by row ---- */
+
+/* Step of a row of weights along its centred gradient. */
+static void NAME(step_row)(RowUpdate *u)
+{
+    const REAL mu = (REAL)u->visible_offset, seen = (REAL)u->seen_offset;
+    const REAL dv = (REAL)u->visible_change, decay = (REAL)u->weight_decay;
+    const REAL rate = (REAL)u->learning_rate, momentum = (REAL)u->momentum;
+    const REAL shrinkage = (REAL)u->shrinkage;
+    const V high = SPLAT((REAL)u->clip), low = -high;
+    V projection[NV], shift[NV], product[NV];
+    for (int q = 0; q < NV; q++)
+        projection[q] = shift[q] = product[q] = SPLAT(0);
+    for (ptrdiff_t p = 0; p < u->n_panels; p++)
+        for (int q = 0; q < NV; q++) {
+            const ptrdiff_t k = p * NV + q;
+            V *w = (V *)u->weights + k;
+            const V raw = ((const V *)u->gradient)[k];
+            const V offset = ((const V *)u->hidden_offset)[k];
+            product[q] += *w * raw;
+            V g = raw - ((const V *)u->hidden_change)[k] * mu - offset * dv;
+            if (u->clip > 0) {
+                g = SELECT(g > high, high, g);
+                g = SELECT(g < low, low, g);
+            }
+            g = g - *w * decay;
+            ((V *)u->pull)[k] += g * seen;
+            projection[q] += g * offset;
+            V x = NAME(step)(*w, g, u->velocity ? (V *)u->velocity + k : NULL,
+                             rate, momentum, u->nesterov);
+            if (shrinkage > 0) {
+                const V shrunk = NAME(shrink)(x, shrinkage);
+                ((V *)u->by)[k] += (shrunk - x) * seen;
+                shift[q] += (shrunk - x) * offset;
+                x = shrunk;
+            }
+            if (u->squares) ((V *)u->squares)[k] += x * x;
+            *w = x;
+        }
+    u->projection = NAME(lane_sum)(projection);
+    u->shift = NAME(lane_sum)(shift);
+    u->product = NAME(lane_sum)(product);
+}
+
+/* Scale a row of weights, column by column. */
+static void NAME(scale_row)(RowUpdate *u, const char *scale)
+{
+    const REAL seen = (REAL)u->seen_offset;
+    V shift[NV];
+    for (int q = 0; q < NV; q++) shift[q] = SPLAT(0);
+    for (ptrdiff_t p = 0; p < u->n_panels; p++)
+        for (int q = 0; q < NV; q++) {
+            const ptrdiff_t k = p * NV + q;
+            V *w = (V *)u->weights + k;
+            const V x = *w * ((const V *)scale)[k], d = x - *w;
+            ((V *)u->by)[k] += d * seen;
+            shift[q] += d * ((const V *)u->hidden_offset)[k];
+            *w = x;
+        }
+    u->shift += NAME(lane_sum)(shift);
+}

@@ -39,13 +39,16 @@ class DrawnValues:
         self.key, self.n_steps = key, step + 1
         self.rows = ()
 
-    def fill(self, X):
+    def fill(self, X, real=False):
         """Return a copy of X with values drawn from the columns' means.
 
         Parameters
         ----------
         X : ndarray of shape (n_samples, n_features)
             Data, NaN where a value is missing.
+
+        real : bool or ndarray of bool of shape (n_features,), default=False
+            Columns whose values start at the mean, not at a bit drawn with it.
 
         Returns
         -------
@@ -60,7 +63,7 @@ class DrawnValues:
         mean = np.where(missing, 0, X).sum(axis=0) / n_observed
         self.X, self.missing = np.array(X), missing[self.rows]
         rng = np.random.default_rng([self.key, self.n_steps])
-        self._put(rng.random(self.missing.shape) < mean)
+        self._put(np.where(real, mean, rng.random(self.missing.shape) < mean))
         return self.X
 
     def sweep(self, layers, n_sweeps=1):
@@ -135,13 +138,25 @@ def missing_values(X):
     return missing
 
 
+def _mean_field(sampler, visible):
+    """Means of visible units, given those of hidden ones."""
+    machine, dtype = sampler.machine, sampler.dtype
+    if machine is not None:
+        return machine.down.means(machine.up.means(visible))
+    hidden = np.empty((len(visible), sampler.up.n_units), dtype)
+    means = np.empty(visible.shape, dtype)
+    half_sweep(Rows(visible, dtype), sampler.up, means=hidden)
+    half_sweep(Rows(hidden), sampler.down, means=means)
+    return means
+
+
 def fill_mean_field(layers, X, mean):
     """Put mean-field values in place of missing ones.
 
     Parameters
     ----------
     layers : Layered
-        A model of two layers of Bernoulli units.
+        A model of two layers.
 
     X : {ndarray, sparse matrix} of shape (n_samples, n_features)
         Data, NaN where a value is missing.
@@ -161,12 +176,8 @@ def fill_mean_field(layers, X, mean):
     part, missing = X[rows], missing[rows]
     part[missing] = np.broadcast_to(mean, part.shape)[missing]
     sampler = Gibbs(layers)
-    hidden = np.empty((len(rows), len(layers.biases[1])), sampler.dtype)
-    visible = np.empty(part.shape, sampler.dtype)
     for _ in range(N_MEAN_FIELD):
-        half_sweep(Rows(part, sampler.dtype), sampler.up, means=hidden)
-        half_sweep(Rows(hidden), sampler.down, means=visible)
-        part[missing] = visible[missing]
+        part[missing] = _mean_field(sampler, part)[missing]
     filled = np.array(X)
     filled[rows] = part
     return filled

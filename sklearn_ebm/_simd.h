@@ -89,6 +89,25 @@ typedef struct {
     ptrdiff_t n_groups, n_features;
 } VisibleUpdate;
 
+/* The step of the weights of one visible unit (see step_row), a row of n_panels
+   panels of which those of no hidden unit are zero. */
+typedef struct {
+    ptrdiff_t n_panels;
+    const char *gradient;      /* data less model, not centred */
+    char *weights, *velocity;  /* IN/OUT; velocity may be NULL */
+    char *squares;             /* IN/OUT of every column, or NULL */
+    const char *hidden_change, *hidden_offset;
+    char *pull, *by;           /* IN/OUT: what hidden biases give way by */
+    double visible_change, visible_offset;
+    double seen_offset;        /* visible_offset as hidden units see it */
+    double learning_rate, momentum, weight_decay, shrinkage;
+    double clip;               /* of the gradient; 0 for none */
+    int nesterov;
+    /* OUT: of this row with the hidden offsets, its gradient (decay included)
+       and what shrinkage or cap did; weights . uncentred gradient. */
+    double projection, shift, product;
+} RowUpdate;
+
 /* The leaves of one element type for one instruction set. */
 typedef struct {
     const char *name;
@@ -124,6 +143,11 @@ typedef struct {
                         ptrdiff_t, double *);
     void (*shift_logits)(const char *, ptrdiff_t, const char *, ptrdiff_t,
                          const void *, int, ptrdiff_t, double *);
+    void (*uniforms)(char *, ptrdiff_t, uint64_t, uint64_t, uint32_t, uint32_t);
+    void (*normals)(char *, ptrdiff_t, uint64_t, uint64_t, uint32_t, uint32_t);
+    void (*exponential)(char *, ptrdiff_t);
+    void (*step_row)(RowUpdate *);
+    void (*scale_row)(RowUpdate *, const char *);
 } Leaves;
 
 /* ---- Philox4x32: Salmon et al. 2011, "Parallel random numbers: as easy as

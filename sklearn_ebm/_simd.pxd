@@ -74,6 +74,29 @@ cdef extern from "_simd.h" nogil:
         Py_ssize_t n_groups
         Py_ssize_t n_features
 
+    ctypedef struct RowUpdate:
+        Py_ssize_t n_panels
+        const char *gradient
+        char *weights
+        char *velocity
+        char *squares
+        const char *hidden_change
+        const char *hidden_offset
+        char *pull
+        char *by
+        double visible_change
+        double visible_offset
+        double seen_offset
+        double learning_rate
+        double momentum
+        double weight_decay
+        double shrinkage
+        double clip
+        bint nesterov
+        double projection
+        double shift
+        double product
+
     ctypedef struct Leaves:
         const char *name
         int itemsize
@@ -149,6 +172,18 @@ cdef extern from "_simd.h" nogil:
             Py_ssize_t n_features, const void *values, bint rest,
             Py_ssize_t n_panels, double *logits,
         ) noexcept nogil
+
+        void (*uniforms)(
+            char *out, Py_ssize_t n_panels, uint64_t key, uint64_t step,
+            uint32_t row, uint32_t purpose,
+        ) noexcept nogil
+        void (*normals)(
+            char *out, Py_ssize_t n_panels, uint64_t key, uint64_t step,
+            uint32_t row, uint32_t purpose,
+        ) noexcept nogil
+        void (*exponential)(char *values, Py_ssize_t n) noexcept nogil
+        void (*step_row)(RowUpdate *update) noexcept nogil
+        void (*scale_row)(RowUpdate *update, const char *scale) noexcept nogil
 
     const Leaves *select_leaves(int itemsize)
     void fetch(const char *at)

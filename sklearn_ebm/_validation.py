@@ -65,6 +65,7 @@ __all__ = [
     "check_rows",
     "check_states",
     "check_values",
+    "column_indices",
     "is_watched",
     "random_generator",
     "random_key",
@@ -147,8 +148,10 @@ def check_values(estimator, X, rows, *, quiet=False):
         _warn_range(estimator, rows)
 
 
-def check_states(estimator, X, n_units, name):
+def check_states(estimator, X, n_units, name, *, quiet=False):
     """Validate states of a layer of n_units units that came as argument `name`.
+
+    Warns of values outside [0, 1] unless `quiet`.
 
     Returns what `check_rows` returns.
     """
@@ -159,12 +162,16 @@ def check_states(estimator, X, n_units, name):
             f"{name} has {X.shape[1]} columns, but the layer has {n_units} units."
         )
     rows = Rows(X)
-    _warn_range(estimator, rows)
+    if not quiet:
+        _warn_range(estimator, rows)
     return X, rows
 
 
-def check_fixed(conditions, n_units):
-    """Values (0, 1, or NaN where a unit is free) that units are to keep, 2-d."""
+def check_fixed(conditions, n_units, *, binary=True):
+    """Values (NaN where a unit is free) that units are to keep, 2-d.
+
+    They are 0 or 1 if `binary`.
+    """
     values = check_array(
         np.atleast_2d(np.asarray(conditions, dtype=np.float64)),
         ensure_all_finite="allow-nan",
@@ -177,7 +184,7 @@ def check_fixed(conditions, n_units):
         )
     found = values[~np.isnan(values)]
     wrong = found[(found != 0) & (found != 1)]
-    if len(wrong):
+    if binary and len(wrong):
         raise ValueError(
             "conditions must be 0 or 1, or NaN for units that are free, got "
             f"{wrong[0]:.6g}."
@@ -185,7 +192,7 @@ def check_fixed(conditions, n_units):
     return values
 
 
-def check_missing(estimator, X, mask=None):
+def check_missing(estimator, X, mask=None, *, quiet=False):
     """Validate dense data with missing values: X with zeros there, and where.
 
     They are NaN, or named by `mask`.
@@ -198,7 +205,8 @@ def check_missing(estimator, X, mask=None):
     if mask is not None:
         missing |= check_mask(mask, X.shape, "mask")
     X = np.where(missing, X.dtype.type(0), X)
-    _warn_range(estimator, Rows(X))
+    if not quiet:
+        _warn_range(estimator, Rows(X))
     return X, missing
 
 
@@ -264,3 +272,25 @@ def random_key(random_state):
     rng = random_generator(random_state)
     high, low = rng.randint(0, 2**32, size=2, dtype=np.uint32)
     return int(high) << 32 | int(low)
+
+
+def column_indices(columns, n_features, names=None):
+    """Numbers of the columns that an index, a slice, a mask or names stand for."""
+    if isinstance(columns, str):
+        columns = [columns]
+    if isinstance(columns, (list, tuple)) and any(isinstance(c, str) for c in columns):
+        if names is None:
+            raise ValueError(
+                f"columns are named {columns}, but the data has no names of columns."
+            )
+        where = {name: number for number, name in enumerate(names)}
+        unknown = [name for name in columns if name not in where]
+        if unknown:
+            raise ValueError(f"there are no columns {unknown}.")
+        return np.array([where[name] for name in columns], int)
+    try:
+        return np.atleast_1d(np.arange(n_features)[columns])
+    except IndexError as error:
+        raise ValueError(
+            f"columns {columns!r} are not among the {n_features} there are."
+        ) from error

@@ -5,16 +5,20 @@ from itertools import pairwise
 
 import numpy as np
 
+from .units import as_unit
+
 
 @dataclass(frozen=True, eq=False)
 class Layered:
     """A layered Boltzmann machine: layers of units, connected to their neighbours.
 
-    Its energy is ``- sum_l s_l . biases[l] - sum_l s_l . weights[l] . s_{l+1}``.
+    Its energy is ``sum_l U_l(s_l) - sum_l s_l . biases[l] - sum_l s_l . weights[l] .
+    s_{l+1}``, where U_l is the energy of the units by themselves (0 for Bernoulli
+    units; see `sklearn_ebm.units`).
 
     Parameters
     ----------
-    units : tuple of str
+    units : tuple of str or Unit
         What the units of every layer are, the visible layer first.
 
     weights : tuple of ndarray
@@ -53,6 +57,9 @@ class Layered:
         """
         states = [np.asarray(s, dtype=float) for s in states]
         energy = -sum(s @ b for s, b in zip(states, self.biases, strict=True))
+        energy = energy + sum(
+            as_unit(unit).energy(s) for unit, s in zip(self.units, states, strict=True)
+        )
         for (below, above), weight in zip(pairwise(states), self.weights, strict=True):
             energy = energy - np.einsum("ij,ij->i", below @ weight, above)
         return energy

@@ -8,17 +8,21 @@ from scipy.special import expit, logsumexp
 
 from ._ais import anneal
 from ._gibbs import Layer
+from ._machines import Machine
 from ._panels import Panels
 from ._rows import Rows
 from ._scores import score_rows
 from ._training import Pacer
+from ._unit_paths import UnitPath, base_layer, log_z_by_enumeration, state_counts
 from ._validation import check_count, check_states, random_generator, random_key
 from .layered import Layered
-from .samplers import (
-    ReplicaExchange,
+from .samplers import ReplicaExchange
+from .samplers._paths import (
+    BITS,
     annealing_path,
     base_rates,
     check_betas,
+    layers_of,
     two_layers,
 )
 
@@ -26,6 +30,8 @@ from .samplers import (
 MOST_ENUMERATED = 26
 # States (as a power of two) that are scored at a time.
 BLOCK_BITS = 16
+# The same for units other than Bernoulli ones.
+MOST_STATE_BITS = 20
 # Temperatures of an ensemble that exchanges them: enough for 500 hidden units.
 N_TEMPERATURES = 20
 # Tempered sweeps before a reverse run, as a share of its length and at least.
@@ -91,13 +97,15 @@ def log_partition(
         A fitted restricted Boltzmann machine.
 
     method : {"exact", "ais", "tempering"}, default="exact"
-        "exact" sums over all states of the smaller layer, at most 26 units.
+        "exact" sums over all states of the smaller layer, at most 26 Bernoulli
+        units (of other units, at most 2^20 states).
 
         "ais" is annealed importance sampling [1]_ from independent units with the
         means of the training data.
 
         "tempering" adds up Bennett's acceptance ratio estimates [2]_ between
-        neighbouring temperatures of `sklearn_ebm.samplers.ReplicaExchange`.
+        neighbouring temperatures of `sklearn_ebm.samplers.ReplicaExchange`; for
+        Bernoulli units.
 
     betas : int, "classic" or array-like of shape (n_temperatures,), default=1000
         For "ais", the inverse temperatures: how many, evenly spaced, or numbers
@@ -110,8 +118,9 @@ def log_partition(
         take about as long.
 
     reverse : bool, default=True
-        Whether "ais" also runs backwards, from samples that tempered chains have
-        drawn from the model, which about doubles its time.
+        Whether "ais" also runs backwards, from samples that tempered chains (of
+        other than Bernoulli units: Gibbs chains) have drawn from the model, which
+        about doubles its time.
 
     random_state : int, RandomState instance or None, default=None
         Seeds the runs. An int gives the same result bit for bit on any number of
@@ -162,12 +171,15 @@ def log_partition(
     >>> round(estimate.forward, 1), round(estimate.reverse, 1)
     (3.5, 3.5)
     """
+    bits = layers_of(model).units == BITS
     if method == "exact":
-        return LogPartition(_enumerate(two_layers(model)), 0.0, "exact")
+        enumerate_ = _enumerate if bits else _enumerate_units
+        return LogPartition(enumerate_(layers_of(model)), 0.0, "exact")
     n_runs = check_count(n_runs, "n_runs", least=1)
     rng = random_generator(random_state)
     if method == "ais":
-        return _ais(model, check_betas(betas), n_runs, reverse, rng)
+        ais = _ais if bits else _ais_of_units
+        return ais(model, check_betas(betas), n_runs, reverse, rng)
     if method == "tempering":
         n_sweeps = check_count(betas, "betas", least=2 * N_STRETCHES)
         return _tempering(model, n_sweeps, n_runs, rng)
@@ -200,6 +212,16 @@ def _enumerate(layers):
         rows = Rows(states.astype(np.float64))
         sums.append(logsumexp(-score_rows(rows, layer, layers.biases[1])))
     return float(logsumexp(sums))
+
+
+def _enumerate_units(layers):
+    """The same for units of any kinds, one layer of which has finitely many states."""
+    if min(state_counts(layers)) > 2**MOST_STATE_BITS:
+        raise ValueError(
+            f"Neither layer has at most 2^{MOST_STATE_BITS} states, which could be "
+            "enumerated. log_partition(model, 'ais') estimates log Z instead."
+        )
+    return log_z_by_enumeration(layers)
 
 
 def _states(codes, n_units):
@@ -235,6 +257,40 @@ def _ais(model, betas, n_runs, reverse, rng):
         error,
         "ais",
         forward=log_z + forward,
+        effective_sample_size=size,
+        settings=settings,
+        **result,
+    )
+
+
+def _ais_of_units(model, betas, n_runs, reverse, rng):
+    """Annealed importance sampling for units of any kinds."""
+    layers = layers_of(model)
+    path = UnitPath(layers, base_layer(model, layers))
+    start_key, key, back_key, gibbs_key = (random_key(rng) for _ in range(4))
+    states = path.start(n_runs, start_key)
+    log_weights, states = path.anneal(states, betas, key)
+    forward, error, size = _mean_weight(log_weights)
+    result = {"reverse": None, "reverse_standard_error": None}
+    settings = {"n_betas": len(betas), "n_runs": n_runs}
+    if reverse:
+        n_sweeps = max(LEAST_TEMPERED, round(TEMPERED_SHARE * len(betas)))
+        weights = np.exp(log_weights - log_weights.max())
+        chosen = rng.choice(n_runs, n_runs, p=weights / weights.sum())
+        starts = states[chosen]
+        Machine(layers).run(starts, n_sweeps, gibbs_key, 0)
+        back = path.anneal_back(starts, betas, back_key)
+        back, back_error, _ = _mean_weight(back)
+        result = {
+            "reverse": path.log_z_base - back,
+            "reverse_standard_error": back_error,
+        }
+        settings["n_gibbs_sweeps"] = n_sweeps
+    return LogPartition(
+        path.log_z_base + forward,
+        error,
+        "ais",
+        forward=path.log_z_base + forward,
         effective_sample_size=size,
         settings=settings,
         **result,
@@ -337,6 +393,9 @@ def free_energy(model, X):
     """
     if not isinstance(model, Layered):
         return model.free_energy(X)
+    if model.units != BITS:
+        X, rows = check_states(model, X, len(model.biases[0]), "X", quiet=True)
+        return Machine(model, rows.dtype).free_energy(X)
     rows, layer = _rows_and_layer(model, X)
     return score_rows(rows, layer, model.biases[0])
 

@@ -6,7 +6,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ._rows import Rows
 from ._training import epoch_order
 from ._validation import ScoringMonitor
 
@@ -132,9 +131,10 @@ class Monitor:
 
     view : callable
         Called with the parameters of the model, returns an object with methods
-        `fill` (of values, some of them NaN), `pseudo_likelihood` (of `Rows`, and
-        which of their values do not count), `free_energy` and `hidden_means` (of
-        `Rows`), and `visible_means` (of hidden states).
+        `rows` (of data and a dtype: what other methods take), `fill` (of values,
+        some of them NaN), `free_energy` and `hidden_means` (of rows),
+        `visible_means` (of hidden states) and, if it has one, `pseudo_likelihood`
+        (of rows, and which of their values do not count).
 
     missing_in : callable, default=None
         Says which values are missing in rows of these numbers; None if none is.
@@ -156,8 +156,11 @@ class Monitor:
         error = np.square(sample.values() - view.visible_means(hidden))
         if sample.missing is not None:
             error = error[~sample.missing]
-        numbers = {
-            "pseudo_likelihood": view.pseudo_likelihood(rows, sample.missing).mean(),
+        numbers = {}
+        if hasattr(view, "pseudo_likelihood"):
+            score = view.pseudo_likelihood(rows, sample.missing).mean()
+            numbers["pseudo_likelihood"] = score
+        numbers |= {
             "reconstruction_error": error.mean(dtype=float),
             "hidden_activity": hidden.mean(dtype=float),
             "saturation": sum(_idle(hidden)) / hidden.shape[1],
@@ -193,16 +196,17 @@ class _Sample:
         numbers = np.sort(order[:MONITOR_ROWS])
         self.X, self.dtype = X[numbers], dtype
         self.missing = None if missing_in is None else missing_in(numbers)
-        if self.missing is None:
-            self.complete = Rows(self.X, dtype)
-        else:
+        self.complete = None
+        if self.missing is not None:
             self.X[self.missing] = np.nan
 
     def rows(self, view):
         """Rows for the kernels, with what a model puts in place of NaN."""
-        if self.missing is None:
-            return self.complete
-        return Rows(view.fill(self.X), self.dtype)
+        if self.missing is not None:
+            return view.rows(view.fill(self.X), self.dtype)
+        if self.complete is None:
+            self.complete = view.rows(self.X, self.dtype)
+        return self.complete
 
     def values(self):
         """Values of the rows, as a dense array."""
@@ -238,7 +242,9 @@ def extended(history, n_iter, entry):
 
 def report(estimator, entry):
     """Print a line about an epoch."""
-    text = f"pseudo-likelihood = {entry['pseudo_likelihood']:.2f}"
+    text = f"reconstruction error = {entry['reconstruction_error']:.4g}"
+    if "pseudo_likelihood" in entry:
+        text = f"pseudo-likelihood = {entry['pseudo_likelihood']:.2f}"
     if "free_energy_gap" in entry:
         text += (
             f" (validation {entry['validation_pseudo_likelihood']:.2f}), "

@@ -1,5 +1,7 @@
 """Boltzmann machines."""
 
-from .rbm import BernoulliRBM
+from .bernoulli_rbm import BernoulliRBM
+from .gaussian_rbm import GaussianRBM
+from .rbm import RBM
 
-__all__ = ["BernoulliRBM"]
+__all__ = ["RBM", "BernoulliRBM", "GaussianRBM"]

@@ -222,7 +222,8 @@ class FittedRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         conditions : array-like of shape (n_features,) or (n_chains, n_features), \
                 default=None
-            0 or 1 for features that keep this value, NaN for those to be drawn.
+            Values (0 or 1 for Bernoulli units) for features that keep them, NaN for
+            those to be drawn.
 
         method : {"gibbs", "tempering"}, default="gibbs"
             "tempering" has every chain exchange temperatures with nine others,
@@ -232,7 +233,7 @@ class FittedRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Returns
         -------
         v : ndarray of shape (n_samples, n_features)
-            Binary values of the visible units; row ``i * n_chains + j`` is the
+            Values of the visible units; row ``i * n_chains + j`` is the
             i-th sample of chain j. `sklearn_ebm.samplers` has the chains
             themselves, and diagnostics of how they mix.
         """
@@ -245,13 +246,14 @@ class FittedRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             most = n_samples = check_count(n_samples, "n_samples", least=1)
             n_chains = n_samples if n_chains is None else n_chains
         draws = self._draws(random_state)
+        init, conditions = self._encode(init), self._encode(conditions)
         chains = Gibbs(self).begin(n_chains, init, conditions, *draws)
         if random_state is None:
             self._use_draws(n_steps + most * thinning + 20)
         n_draws = -(-most // chains.visible.shape[0])
         v = draw(self, chains, n_draws, n_steps, thinning, method)
         v = v.reshape(-1, v.shape[-1])[:n_samples]
-        return v.astype(self.components_.dtype)
+        return self._decode(v.astype(self.components_.dtype))
 
     def impute(
         self, X, *, mask=None, n_gibbs_steps=100, method="mean", random_state=None
@@ -290,6 +292,14 @@ class FittedRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if random_state is None:
             self._use_draws(n_steps + 1)
         return fill_in(self, X, missing, n_steps, method, *draws)
+
+    def _encode(self, X):
+        """Columns of values that chains are to have, as visible units."""
+        return X
+
+    def _decode(self, V):
+        """Visible units, as columns."""
+        return V
 
     def _draws(self, random_state=None):
         """Random key and step: of `random_state`, or the next of the model's own."""

@@ -1,241 +1,154 @@
-"""Restricted Boltzmann machines."""
+"""Restricted Boltzmann machines whose units are of any kinds."""
 
 from numbers import Integral, Real
 
-import numpy as np
-from scipy.special import expit
-from sklearn.utils import check_random_state
+from .._validation import Interval, PairOf, StrOptions
+from ..units import Unit
+from ._unit_rbm import UnitsRBM
 
-from .._gibbs import Layer
-from .._missing import N_FIRST_SWEEPS, DrawnValues, fill_mean_field
-from .._panels import Panels
-from .._rows import Rows
-from .._scores import score_rows
-from .._tempering import TemperedChains
-from .._trainer import Trainer
-from .._training import Division, Run, gibbs_steps, minibatch_rates
-from .._validation import (
-    CallbackSupportMixin,
-    Interval,
-    PairOf,
-    StrOptions,
-    check_parameters,
-    check_rows,
-    check_values,
-    is_watched,
-    random_key,
-    with_callbacks,
-)
-from ..monitoring import (
-    Monitor,
-    Stopping,
-    extended,
-    may_be_idle,
-    report,
-    wants_history,
-)
-from ._base import FittedRBM, layered, means_of
-
-# Share of a minibatch's mean in the running mean of the hidden units, which
-# `centering` subtracts from them.
-OFFSET_RATE = 0.01
-# Makes the random key of missing values another than that of the training.
-MISSING_KEY = 0x9E3779B97F4A7C15
-# The same for chains that exchange temperatures.
-TEMPERING_KEY = 0xC2B2AE3D27D4EB4F
+NAMES = {"bernoulli", "spin", "gaussian", "relu", "poisson"}
 
 
-class BernoulliRBM(CallbackSupportMixin, FittedRBM):
-    """Bernoulli restricted Boltzmann machine (RBM).
+class RBM(UnitsRBM):
+    """Restricted Boltzmann machine with units of any kinds.
 
-    A layer of binary visible units v and a layer of binary hidden units h with
-    energy ``E(v, h) = - b.v - c.h - v.W.h`` and ``p(v, h) = exp(-E) / Z``.
-    Trained by stochastic ascent of the likelihood, with the model's expectations
-    taken from persistent Gibbs chains (PCD, also known as stochastic maximum
-    likelihood [1]_) or from chains restarted at the data (contrastive divergence
-    [2]_), by default along the centred gradient [3]_.
-
-    Parameters and attributes begin with those of
-    `sklearn.neural_network.BernoulliRBM` and mean the same.
+    A layer of visible units v and a layer of hidden units h with energy
+    ``E(v, h) = U(v) + V(h) - b.v - c.h - v.W.h`` and ``p(v, h) = exp(-E) / Z``, where
+    U and V say what the units are [1]_. Gaussian visible units have means b and
+    variances of their own, ``E(v, h) = sum (v - b)^2 / (2 variance) + V(h) - c.h -
+    (v / variance).W.h``. Trained like `BernoulliRBM`, which is this model with
+    Bernoulli units in both layers; with them it is the same model, bit for bit.
 
     Parameters
     ----------
     n_components : int, default=256
-        Number of binary hidden units.
+        Number of hidden units; of categorical ones, columns.
+
+    visible : str, Unit or list of (columns, str or Unit), default="bernoulli"
+        What the features are: "bernoulli" (values in [0, 1]), "spin" (in [-1, 1]),
+        "gaussian" (real, with a variance that is learned for each), "relu" (real and
+        not negative), "poisson" (counts), "categorical" (codes 0, 1, ... of
+        categories, as `sklearn.preprocessing.OrdinalEncoder` makes them), or a unit
+        of `sklearn_ebm.units`: ``Categorical(n)`` are blocks of n features of which
+        one is 1, as `sklearn.preprocessing.OneHotEncoder` makes them, and
+        ``Gaussian(scale=s)`` has a fixed standard deviation. For tables that mix
+        them, a list of pairs ``(columns, unit)`` that names every column (by
+        numbers, slices, masks, or the names of a data frame) once.
+
+    hidden : {"bernoulli", "spin", "gaussian", "relu", "poisson"} or Unit, \
+            default="bernoulli"
+        What the hidden units are. Real units (of variance 1) and counts in both
+        layers are limited: counts go with neither, since there is no such
+        distribution, and for real ones there is one only while the weights are
+        small, to which training keeps them.
 
     learning_rate : float, default=0.1
         Size of a step along the gradient of the mean log-likelihood (in nats) of
-        a minibatch. It is *highly* recommended to tune it; reasonable values are
-        in the 10**[0., -3.] range.
+        a minibatch. Real values and counts need lower rates than binary ones.
 
     batch_size : int, default=10
-        Number of rows in a minibatch. The last minibatch of an epoch may be
-        shorter; its gradient is a mean over its own rows.
+        Number of rows in a minibatch.
 
     n_iter : int, default=10
         Number of epochs: passes over the training data.
 
     verbose : int, default=0
-        If not 0, print a line an epoch with the pseudo-log-likelihood (nats) of
-        a fixed sample of at most 500 training rows. Never changes the model.
+        If not 0, print a line an epoch. Never changes the model.
 
     random_state : int, RandomState instance or None, default=None
         Seeds the initial weights, the order of the rows and all sampling. An int
         gives the same model bit for bit, on any number of threads.
 
     n_gibbs_steps : int or tuple of two int, default=1
-        Gibbs sweeps of the chains for each minibatch. A pair ``(first, last)``
-        lets them grow evenly from `first` in the first epoch of `fit` to `last`
-        in the last; `partial_fit` does `last`.
+        Gibbs sweeps of the chains for each minibatch; a pair lets them grow from
+        epoch to epoch.
 
     persistent : bool, default=True
         Whether the chains go on from where the last minibatch left them (PCD) or
         start at the rows of the minibatch (CD).
 
     n_chains : int or None, default=None
-        Number of persistent chains; None means `batch_size`. Without persistence
-        there is one chain for every row of the minibatch.
-
-    n_temperatures : int, default=1
-        With more than 1, every persistent chain exchanges states with chains at
-        higher temperatures (parallel tempering [7]_), evenly spaced between the
-        model and independent features, so that it can cross from one mode of the
-        model to another. Takes that many times as long for the chains.
+        Number of persistent chains; None means `batch_size`.
 
     momentum : float, default=0.0
         Share of the last step's velocity in the next one, in [0, 1).
 
-    weight_decay : float, default=0.0
-        Strength of the L2 penalty ``weight_decay / 2 * ||components_||^2``,
-        subtracted from the mean log-likelihood.
-
     nesterov : bool, default=False
-        Whether the momentum is Nesterov's, which steps along the gradient plus
-        `momentum` times the new velocity [4]_. Without `momentum` it does nothing.
+        Whether the momentum is Nesterov's.
+
+    weight_decay : float, default=0.0
+        Strength of the L2 penalty on the weights.
 
     l1_decay : float, default=0.0
-        Strength of the L1 penalty ``l1_decay * sum |components_|``. After each
-        step all weights are drawn towards zero by ``learning_rate * l1_decay``
-        but not past it, so that some become exactly zero (with `average`, those
-        that are zero throughout the last epoch). Try 1e-4 first: a machine
-        without weights learns none, and a strong penalty keeps it there.
+        Strength of the L1 penalty on the weights.
 
     sparsity_target : float or None, default=None
-        Share of the rows, in (0, 1), for which a hidden unit should be on. Its
-        bias is pulled up or down until the mean of the unit over the data comes
-        near it. None leaves the units alone.
+        Mean, over the data, that hidden units are pulled to.
 
     sparsity_cost : float, default=0.1
-        Strength of that pull: ``sparsity_cost * (sparsity_target - mean)``, with
-        the mean over the minibatch, is added to the gradient of the hidden biases
-        (only) [5]_. The likelihood pulls too, and where both rest depends on the
-        cost.
+        Strength of that pull.
 
     max_norm : float or None, default=None
-        Largest Euclidean norm that the weights of a hidden unit (a row of
-        `components_`) may have: after each step, longer ones are scaled back to
-        it. None means any.
-
-    fast_learning_rate : float, default=0.0
-        If not 0, the persistent chains see the parameters with fast ones added
-        (weights and biases), which follow the same gradient at this learning rate
-        and fade by 5 % each minibatch [6]_. They drive the chains away from where
-        they have just been, so that these mix faster; they are not part of the
-        model. Reasonable values are one to ten times `learning_rate`. Not used
-        without persistence.
+        Largest norm that the weights of a hidden unit may have.
 
     centering : bool, default=True
-        Whether to follow the centred gradient, which subtracts the means of the
-        data and of the hidden units. It makes learning insensitive to the
-        coding (0 for black or 0 for white) and better conditioned. The fitted
-        attributes are those of the plain model either way.
+        Whether to follow the centred gradient.
 
     learning_rate_schedule : {"constant", "linear"}, default="constant"
-        "linear" lets the learning rate fall linearly to zero over the `n_iter`
-        epochs of `fit`. `partial_fit` always uses `learning_rate`.
+        "linear" lets the learning rate fall to zero over the epochs of `fit`.
 
     average : bool, default=True
-        Whether the fitted parameters are the mean over the minibatches of the
-        last epoch (for `partial_fit`, of the call) instead of the last ones.
-        Training and the chains go on from the last ones.
+        Whether the fitted parameters are means over the last epoch.
 
     warm_start : bool, default=False
         Whether `fit` goes on from the current parameters and chains.
 
     missing : {"raise", "latent"}, default="raise"
-        What NaN in dense data means: an error, or a value that is not known. While
-        training, unknown values are drawn from their distribution given the known
-        ones, by Gibbs chains that take a step before every epoch. `transform` and
-        `reconstruct` put mean-field values in their place, and so does
-        `score_samples`, which leaves them out of its sum.
+        Whether NaN is an error or a value that is not known, as in `BernoulliRBM`.
 
-    early_stopping : bool, default=False
-        Whether `fit` holds some rows out, watches the `monitor` on them, and stops
-        when it has got no better for `n_iter_no_change` epochs. The fitted
-        parameters are then those of the best epoch of the call; training that
-        goes on (`warm_start`) goes on from the last one. `partial_fit` does not
-        support it.
-
-    validation_fraction : float, default=0.1
-        Share of the rows that `early_stopping` holds out, by a permutation drawn
-        from `random_state`; the same ones when `fit` goes on with the same data.
-        At most 500 of them are looked at, so that large data need only a small
-        share.
-
-    n_iter_no_change : int, default=5
-        So many epochs in a row without progress end an early-stopped fit.
-
-    tol : float, default=1e-4
-        Tolerance of `early_stopping`, in nats a row: with "pseudo_likelihood", what
-        an epoch has to gain on the best one; with "free_energy_gap", by how much
-        the gap may exceed its lowest value.
-
-    monitor : {"pseudo_likelihood", "free_energy_gap"}, default="pseudo_likelihood"
-        What `early_stopping` watches: the pseudo-log-likelihood of held-out rows,
-        or how far their mean free energy lies above that of training rows. The
-        gap is by how much the model finds rows it has not seen less likely than
-        those it has, and grows as it overfits. It says nothing of how much there
-        is still to be learned, and some gap is the price of learning: with it,
-        set `tol` to the gap you accept, for instance 1.
+    standardize : bool, default=True
+        Whether to train on Gaussian features less their mean and divided by their
+        standard deviation, as most need. Attributes and results are in the units
+        of the data either way.
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        Weights.
+    components_ : ndarray of shape (n_components, n_visible)
+        Weights. There is a visible unit for each feature, or one for each category
+        of a feature that holds codes.
 
     intercept_hidden_ : ndarray of shape (n_components,)
         Biases of the hidden units.
 
-    intercept_visible_ : ndarray of shape (n_features,)
-        Biases of the visible units.
+    intercept_visible_ : ndarray of shape (n_visible,)
+        Biases of the visible units; of Gaussian ones their means without hidden
+        units.
+
+    variance_ : ndarray of shape (n_visible,)
+        Variances of Gaussian visible units given the hidden ones; 1 for others.
+        Not with Bernoulli units in both layers.
+
+    n_categories_ : ndarray of int of shape (n_features,)
+        Numbers of categories of features that hold codes, 0 for others. Not with
+        Bernoulli units in both layers.
 
     h_samples_ : ndarray of shape (n_chains, n_components)
-        States (0 or 1) of the hidden units of the persistent chains. Only with
+        States of the hidden units of the persistent chains. Only with
         ``persistent=True``.
 
-    visible_mean_ : ndarray of shape (n_features,)
+    visible_mean_ : ndarray of shape (n_visible,)
         Mean of the training data.
+
+    visible_scale_ : ndarray of shape (n_visible,)
+        Standard deviations of the training data, 1 where they are 0. Not with
+        Bernoulli units in both layers.
 
     n_iter_ : int
         Number of epochs since the parameters were initialised.
 
     history_ : dict of list
-        For every epoch: "learning_rate" (of its first minibatch), "seconds" of
-        training, "weight_norm" (Frobenius norm of the weights). If asked for by
-        `verbose`, `early_stopping` or a `sklearn_ebm.monitoring.TrainingMonitor`,
-        also, for the parameters as they would be if `fit` stopped there and a
-        fixed sample of at most 500 training rows: "pseudo_likelihood" (nats a
-        row), "reconstruction_error" (mean squared difference from `reconstruct`),
-        "hidden_activity" (mean of `transform`), "saturation" (share of hidden
-        units that are dead or saturated: below 0.01 for every row, or above 0.99
-        for every row). With `early_stopping` also "validation_pseudo_likelihood",
-        of at most 500 held-out rows, and "free_energy_gap" (nats a row), their mean
-        free energy less that of the training rows. NaN for epochs in which a number
-        was not measured.
-
-    best_n_iter_ : int
-        `n_iter_` after the epoch whose parameters were kept. Only with
-        `early_stopping`.
+        For every epoch: "learning_rate", "seconds", "weight_norm", and if asked for
+        by `verbose` numbers found on a sample of the training rows.
 
     n_features_in_ : int
         Number of features seen during `fit`.
@@ -244,52 +157,41 @@ class BernoulliRBM(CallbackSupportMixin, FittedRBM):
         Names of features seen during `fit`. Defined only when X has feature
         names that are all strings.
 
-    Warns
-    -----
-    ConvergenceWarning
-        At the end of `fit`, if hidden units are dead or saturated.
-
     See Also
     --------
-    sklearn.neural_network.BernoulliRBM : The model this one replaces.
-    sklearn.decomposition.PCA : A linear dimensionality reduction.
+    BernoulliRBM : The same with two layers of Bernoulli units, and more options.
+    GaussianRBM : The same with Gaussian visible units.
 
     Notes
     -----
-    Values between 0 and 1 are probabilities: a row stands for a distribution
-    over binary rows. bool, uint8 and CSR data are used as they are, and cost in
-    proportion to what is not zero. A fit takes no `sample_weight`, since
-    stochastic steps on a weighted row are not the same as a repeated row.
+    Parameters that are not explained at length here are those of `BernoulliRBM`.
+    Steps of Gaussian visible units are along their part of the gradient times their
+    variance, so that they do not depend on the unit of measurement; a gradient of a
+    weight beyond 1 counts as 1. A fit takes no `sample_weight`.
 
     References
     ----------
-    .. [1] T. Tieleman, "Training restricted Boltzmann machines using
-       approximations to the likelihood gradient", ICML 2008.
-    .. [2] G. E. Hinton, "Training products of experts by minimizing contrastive
-       divergence", Neural Computation 14, 2002.
-    .. [3] J. Melchior, A. Fischer, L. Wiskott, "How to center deep Boltzmann
-       machines", JMLR 17, 2016.
-    .. [4] Y. Bengio, N. Boulanger-Lewandowski, R. Pascanu, "Advances in
-       optimizing recurrent networks", ICASSP 2013.
-    .. [5] H. Lee, C. Ekanadham, A. Y. Ng, "Sparse deep belief net model for
-       visual area V2", NIPS 2007.
-    .. [6] T. Tieleman, G. E. Hinton, "Using fast weights to improve persistent
-       contrastive divergence", ICML 2009.
-    .. [7] G. Desjardins et al., "Tempered Markov chain Monte Carlo for training of
-       restricted Boltzmann machines", AISTATS 2010.
+    .. [1] M. Welling, M. Rosen-Zvi, G. E. Hinton, "Exponential family harmoniums
+       with an application to information retrieval", NIPS 2004.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_ebm import BernoulliRBM
-    >>> X = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]])
-    >>> rbm = BernoulliRBM(n_components=2, random_state=0).fit(X)
-    >>> rbm.transform(X).shape
-    (4, 2)
+    >>> from sklearn_ebm import RBM
+    >>> X = np.array([[0, 2, 1.5], [1, 0, -0.5], [0, 1, 0.7], [1, 2, 0.1]])
+    >>> rbm = RBM(
+    ...     n_components=2,
+    ...     visible=[([0], "bernoulli"), ([1], "categorical"), ([2], "gaussian")],
+    ...     random_state=0,
+    ... )
+    >>> rbm.fit(X).components_.shape  # a binary, three categories, a real one
+    (2, 5)
     """
 
     _parameter_constraints: dict = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
+        "visible": [StrOptions(NAMES | {"categorical"}), Unit, list],
+        "hidden": [StrOptions(NAMES), Unit],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "n_iter": [Interval(Integral, 0, None, closed="left")],
@@ -301,31 +203,27 @@ class BernoulliRBM(CallbackSupportMixin, FittedRBM):
         ],
         "persistent": ["boolean"],
         "n_chains": [Interval(Integral, 1, None, closed="left"), None],
-        "n_temperatures": [Interval(Integral, 1, None, closed="left")],
         "momentum": [Interval(Real, 0, 1, closed="left")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
         "nesterov": ["boolean"],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
         "l1_decay": [Interval(Real, 0, None, closed="left")],
-        "sparsity_target": [Interval(Real, 0, 1, closed="neither"), None],
+        "sparsity_target": [Real, None],
         "sparsity_cost": [Interval(Real, 0, None, closed="left")],
         "max_norm": [Interval(Real, 0, None, closed="neither"), None],
-        "fast_learning_rate": [Interval(Real, 0, None, closed="left")],
         "centering": ["boolean"],
         "learning_rate_schedule": [StrOptions({"constant", "linear"})],
         "average": ["boolean"],
         "warm_start": ["boolean"],
         "missing": [StrOptions({"raise", "latent"})],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "monitor": [StrOptions({"pseudo_likelihood", "free_energy_gap"})],
+        "standardize": ["boolean"],
     }
 
     def __init__(
         self,
         n_components=256,
         *,
+        visible="bernoulli",
+        hidden="bernoulli",
         learning_rate=0.1,
         batch_size=10,
         n_iter=10,
@@ -334,27 +232,23 @@ class BernoulliRBM(CallbackSupportMixin, FittedRBM):
         n_gibbs_steps=1,
         persistent=True,
         n_chains=None,
-        n_temperatures=1,
         momentum=0.0,
-        weight_decay=0.0,
         nesterov=False,
+        weight_decay=0.0,
         l1_decay=0.0,
         sparsity_target=None,
         sparsity_cost=0.1,
         max_norm=None,
-        fast_learning_rate=0.0,
         centering=True,
         learning_rate_schedule="constant",
         average=True,
         warm_start=False,
         missing="raise",
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=5,
-        tol=1e-4,
-        monitor="pseudo_likelihood",
+        standardize=True,
     ):
         self.n_components = n_components
+        self.visible = visible
+        self.hidden = hidden
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.n_iter = n_iter
@@ -363,411 +257,16 @@ class BernoulliRBM(CallbackSupportMixin, FittedRBM):
         self.n_gibbs_steps = n_gibbs_steps
         self.persistent = persistent
         self.n_chains = n_chains
-        self.n_temperatures = n_temperatures
         self.momentum = momentum
-        self.weight_decay = weight_decay
         self.nesterov = nesterov
+        self.weight_decay = weight_decay
         self.l1_decay = l1_decay
         self.sparsity_target = sparsity_target
         self.sparsity_cost = sparsity_cost
         self.max_norm = max_norm
-        self.fast_learning_rate = fast_learning_rate
         self.centering = centering
         self.learning_rate_schedule = learning_rate_schedule
         self.average = average
         self.warm_start = warm_start
         self.missing = missing
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.monitor = monitor
-
-    # ---- Training ----
-
-    @with_callbacks
-    def fit(self, X, y=None):
-        """Fit the model to the data X.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data, values in [0, 1].
-
-        y : Ignored
-            Not used, present for API consistency.
-
-        Returns
-        -------
-        self : BernoulliRBM
-            The fitted model.
-        """
-        self._check_parameters()
-        goes_on = self.warm_start and hasattr(self, "_state")
-        drawn = self._drawn_values(goes_on)
-        X, rows = check_rows(
-            self,
-            X,
-            reset=not goes_on,
-            dtype=self._dtype() if goes_on else None,
-            fill=drawn and drawn.fill,
-        )
-        if goes_on:
-            division = self._go_on(X, rows, n_seen=0)
-        else:
-            division = self._initialise(X, rows)
-        callbacks = self._init_callback_context(max_subtasks=self.n_iter)
-        callbacks.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        monitor = stopping = None
-        if self.verbose or self.early_stopping or wants_history(self):
-            monitor = self._monitor(X, division, drawn)
-        if self.early_stopping:
-            stopping = Stopping(self.monitor, self.tol, self.n_iter_no_change)
-        run = Run(self._trainer(rows), division, monitor, stopping, self._tempered())
-        watched = monitor is not None or is_watched(self)
-        try:
-            for epoch in range(self.n_iter):
-                task = callbacks.subcontext(task_name="epoch")
-                task.call_on_fit_task_begin(estimator=self, X=X, y=y)
-                run.trainer.n_gibbs_steps = gibbs_steps(
-                    self.n_gibbs_steps, epoch, self.n_iter
-                )
-                rates = minibatch_rates(
-                    self.learning_rate,
-                    self.learning_rate_schedule,
-                    epoch,
-                    self.n_iter,
-                    run.n_batches,
-                )
-                # Only the last epoch's average is kept, but a watcher may want
-                # to see, or to stop at, any epoch.
-                averaging = self.average and (watched or epoch == self.n_iter - 1)
-                if drawn:
-                    new = goes_on and epoch == 0
-                    drawn.sweep(
-                        layered(*run.trainer.parameters()),
-                        N_FIRST_SWEEPS if new else 1,
-                    )
-                self._train_epoch(run, rates, averaging)
-                if task.call_on_fit_task_end(
-                    estimator=self,
-                    X=X,
-                    y=y,
-                    reconstruction_attributes=lambda: self._fitted(run),
-                ):
-                    break
-                if stopping is not None and stopping.done:
-                    break
-        finally:
-            # Also when interrupted: what has been learned is kept.
-            self._store(run)
-        self._warn_of_idle_units(X, division, drawn)
-        callbacks.call_on_fit_task_end(
-            estimator=self, X=X, y=y, reconstruction_attributes=dict
-        )
-        return self
-
-    def partial_fit(self, X, y=None):
-        """Train on one pass over the minibatches of a part of the data.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data, any number of rows, values in [0, 1].
-
-        y : Ignored
-            Not used, present for API consistency.
-
-        Returns
-        -------
-        self : BernoulliRBM
-            The fitted model.
-        """
-        self._check_parameters()
-        if self.early_stopping:
-            raise ValueError("partial_fit does not support early_stopping=True.")
-        first = not hasattr(self, "_state")
-        drawn = self._drawn_values(not first)
-        X, rows = check_rows(
-            self,
-            X,
-            reset=first,
-            dtype=None if first else self._dtype(),
-            fill=drawn and drawn.fill,
-        )
-        if first:
-            division = self._initialise(X, rows)
-        else:
-            division = self._go_on(X, rows, n_seen=self._state["n_seen"])
-        run = Run(self._trainer(rows), division, tempered=self._tempered())
-        if drawn:
-            drawn.sweep(layered(*run.trainer.parameters()), N_FIRST_SWEEPS)
-        rates = np.full(run.n_batches, float(self.learning_rate))
-        try:
-            self._train_epoch(run, rates, self.average)
-        finally:
-            self._store(run)
-        return self
-
-    def fit_transform(self, X, y=None, **fit_params):
-        """Fit the model to the data X and transform it.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data, values in [0, 1].
-
-        y : Ignored
-            Not used, present for API consistency.
-
-        **fit_params : dict
-            Further arguments of `fit`.
-
-        Returns
-        -------
-        h : ndarray of shape (n_samples, n_components)
-            Means of the hidden units.
-        """
-        self.fit(X, y, **fit_params)
-        # Values out of range have had their warning.
-        X, rows = check_rows(self, X, scan=False, fill=self._mean_field())
-        means = means_of(rows, self._up(rows.dtype))
-        check_values(self, X, rows, quiet=True)
-        return means
-
-    def _check_parameters(self):
-        check_parameters(self)
-        if self.n_temperatures > 1 and not self.persistent:
-            raise ValueError(
-                f"n_temperatures={self.n_temperatures} needs chains that go on: "
-                "persistent=True."
-            )
-
-    def _drawn_values(self, goes_on):
-        """What draws missing values in training, if there may be any."""
-        if self.missing == "raise":
-            return None
-        if goes_on:
-            return DrawnValues(self._state["key"] ^ MISSING_KEY, self._state["step"])
-        return DrawnValues(random_key(self.random_state))
-
-    def _dtype(self):
-        """Dtype of the model that training goes on from."""
-        return self._state["components"].dtype
-
-    def _initialise(self, X, rows):
-        """Parameters, offsets and random keys before the first epoch.
-
-        Returns which rows are trained on.
-        """
-        rng = check_random_state(self.random_state)
-        components = rng.normal(0, 0.01, (self.n_components, rows.n_columns))
-        key = random_key(rng)
-        division = self._divide(X, rows, key)
-        n_rows = division.n_rows
-        # Smoothed: a feature that was never on may still be. (Clipped: a warning
-        # has been given if these are not means of probabilities.)
-        mean = np.clip(division.column_means, 0, 1)
-        odds = (n_rows * mean + 0.5) / (n_rows * (1 - mean) + 0.5)
-        self._state = {
-            "components": components.astype(rows.dtype),
-            "intercept_hidden": np.zeros(self.n_components, rows.dtype),
-            "intercept_visible": np.log(odds).astype(rows.dtype),
-            "visible_offset": division.column_means,
-            "hidden_offset": np.full(self.n_components, 0.5, rows.dtype),
-            "n_seen": n_rows,
-            "key": key,
-            "step": 0,
-        }
-        self._sampling_key, self._sampling_step = random_key(rng), 0
-        self.n_iter_ = 0
-        self.history_ = {"learning_rate": [], "seconds": [], "weight_norm": []}
-        self.__dict__.pop("h_samples_", None)
-        return division
-
-    def _go_on(self, X, rows, n_seen):
-        """Take rows into the mean of the n_seen rows before them.
-
-        Returns which of them are trained on.
-        """
-        state = self._state
-        if len(state["components"]) != self.n_components:
-            raise ValueError(
-                f"n_components={self.n_components} does not fit the model that "
-                f"training goes on from, which has {len(state['components'])}."
-            )
-        division = self._divide(X, rows, state["key"])
-        change = division.column_means - state["visible_offset"]
-        n_seen += division.n_rows
-        share = division.n_rows / n_seen
-        self._state = state | {
-            "visible_offset": state["visible_offset"] + change * share,
-            "n_seen": n_seen,
-        }
-        return division
-
-    def _divide(self, X, rows, key):
-        """Return which rows are trained on and which held out."""
-        fraction = self.validation_fraction if self.early_stopping else 0
-        return Division(X, rows, fraction, key)
-
-    def _trainer(self, rows):
-        """Return a kernel that goes on from the state of the training."""
-        state = self._state
-        trainer = Trainer(
-            rows,
-            state["components"],
-            state["intercept_hidden"],
-            state["intercept_visible"],
-            batch_size=self.batch_size,
-            chains=self._chains() if self.persistent else None,
-            key=state["key"],
-            step=state["step"],
-            n_gibbs_steps=np.ravel(self.n_gibbs_steps)[-1],
-            visible_offset=state["visible_offset"] if self.centering else 0.0,
-            hidden_offset=state["hidden_offset"] if self.centering else 0.0,
-        )
-        trainer.momentum = self.momentum
-        trainer.weight_decay = self.weight_decay
-        trainer.nesterov = self.nesterov
-        trainer.l1_decay = self.l1_decay
-        if self.sparsity_target is not None:
-            trainer.sparsity_target = self.sparsity_target
-            trainer.sparsity_cost = self.sparsity_cost
-        trainer.max_norm = self.max_norm or 0.0
-        trainer.offset_rate = OFFSET_RATE if self.centering else 0.0
-        if self.momentum:
-            trainer.start_velocity(state.get("velocity"))
-        if self.fast_learning_rate and self.persistent:
-            trainer.fast_learning_rate = self.fast_learning_rate
-            trainer.start_fast(state.get("fast"))
-        return trainer
-
-    def _tempered(self):
-        """Return what makes the chains exchange temperatures, if they are to."""
-        if self.n_temperatures == 1:
-            return None
-        state = self._state
-        return TemperedChains(
-            self.n_chains or self.batch_size,
-            self.n_temperatures,
-            state["visible_offset"],
-            state["key"] ^ TEMPERING_KEY,
-            state.get("tempered"),
-        )
-
-    def _chains(self):
-        """Hidden states to start from: the last ones, or new ones."""
-        state, n_chains = self._state, self.n_chains or self.batch_size
-        chains = getattr(self, "h_samples_", None)
-        if chains is not None and len(chains) == n_chains:
-            return chains
-        rng = np.random.default_rng([state["key"], state["step"], 1])
-        field = _product(state["components"], state["visible_offset"])
-        mean = expit(state["intercept_hidden"] + field)
-        return rng.random((n_chains, self.n_components)) < mean
-
-    def _train_epoch(self, run, rates, averaging):
-        """One pass over the data, entered in the history."""
-        entry = run.epoch(self._state["key"], rates, averaging)
-        # An interrupt finds all of an epoch's entry or nothing of it; and whoever
-        # kept the history as it was keeps it so.
-        self.__dict__.update(
-            history_=extended(self.history_, self.n_iter_, entry),
-            n_iter_=self.n_iter_ + 1,
-        )
-        run.end_epoch(entry, self.n_iter_)
-        if self.verbose and run.monitor is not None:
-            report(self, entry)
-
-    def _monitor(self, X, division, drawn):
-        """Return what watches the training on a fixed sample of the rows."""
-        mean = self._state["visible_offset"].astype(self._dtype())
-        return Monitor(
-            X,
-            division,
-            self._state["key"],
-            self._dtype(),
-            lambda *parameters: _Snapshot(*parameters, mean),
-            drawn and drawn.missing_in,
-        )
-
-    def _warn_of_idle_units(self, X, division, drawn):
-        """Warn if the fit has left hidden units dead or saturated."""
-        fields = _product(self.components_, division.column_means)
-        # Next to nothing for a model in good health: the data are not looked at.
-        if may_be_idle(fields + self.intercept_hidden_):
-            self._monitor(X, division, drawn).warn_of_idle_units(
-                type(self).__name__,
-                (self.components_, self.intercept_hidden_, self.intercept_visible_),
-            )
-
-    def _fitted(self, run):
-        """Return the public attributes that a run has arrived at."""
-        components, hidden, visible = run.parameters()
-        fitted = {
-            "components_": components,
-            "intercept_hidden_": hidden,
-            "intercept_visible_": visible,
-            "visible_mean_": self._state["visible_offset"].astype(components.dtype),
-        }
-        if run.best is not None:
-            fitted["best_n_iter_"] = run.best["n_iter"]
-        if self.persistent:
-            fitted["h_samples_"] = run.trainer.chains()
-        return fitted
-
-    def _store(self, run):
-        """Keep what a run has arrived at, and what it needs to go on."""
-        trainer = run.trainer
-        components, hidden, visible = trainer.parameters()
-        state = self._state | {
-            "components": components,
-            "intercept_hidden": hidden,
-            "intercept_visible": visible,
-            "step": int(trainer.next_step),
-        }
-        if self.centering:
-            state["hidden_offset"] = trainer.hidden_offset()
-        if self.momentum:
-            state["velocity"] = trainer.velocities()
-        if run.tempered is not None:
-            state["tempered"] = run.tempered.state()
-        if self.fast_learning_rate and self.persistent:
-            state["fast"] = trainer.fast_parameters()
-        self.__dict__.pop("best_n_iter_", None)
-        self.__dict__.update(self._fitted(run), _state=state)
-
-
-class _Snapshot:
-    """Parameters at some moment of the training, as functions of rows."""
-
-    def __init__(self, components, intercept_hidden, intercept_visible, mean):
-        self.components, self.intercept_visible = components, intercept_visible
-        self.layers = layered(components, intercept_hidden, intercept_visible)
-        self.mean = mean
-        self.up = Layer(Panels.from_columns(components), intercept_hidden)
-        self.down = Layer(Panels.from_rows(components), intercept_visible)
-
-    def fill(self, X):
-        return fill_mean_field(self.layers, X, self.mean)
-
-    def hidden_means(self, rows):
-        return means_of(rows, self.up)
-
-    def visible_means(self, hidden):
-        return means_of(Rows(hidden), self.down)
-
-    def free_energy(self, rows):
-        return score_rows(rows, self.up, self.intercept_visible)
-
-    def pseudo_likelihood(self, rows, skipped=None):
-        skipped = None if skipped is None else skipped.view(np.uint8)
-        return score_rows(
-            rows, self.up, self.intercept_visible, self.components, skipped=skipped
-        )
-
-
-def _product(matrix, vector):
-    # Not by BLAS, whose sums depend on the number of threads.
-    return np.einsum("ij,j->i", matrix, vector)
+        self.standardize = standardize

@@ -6,11 +6,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._gibbs import Layer, Purpose, half_sweep, run_chains
+from .._machines import Machine
 from .._panels import Panels
 from .._rows import Rows
 from .._training import Pacer
 from .._validation import check_count, check_fixed, check_states, random_key
-from ._paths import base_rates, components_of, two_layers
+from ._paths import BITS, base_rates, components_of, layers_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +21,8 @@ class Chains:
     Parameters
     ----------
     visible : ndarray of shape (n_chains, n_features)
-        Values of the visible units; bits (bool) after the first step.
+        Values of the visible units; of Bernoulli units bits (bool) after the first
+        step.
 
     fixed : ndarray of bool of shape (n_chains, n_features) or None
         Units that keep their values.
@@ -61,7 +63,13 @@ class Gibbs:
 
     def __init__(self, model):
         self.model = model
-        layers = two_layers(model)
+        layers = layers_of(model)
+        self.n_features = len(layers.biases[0])
+        # Two layers of Bernoulli units have kernels of their own.
+        self.machine = None if layers.units == BITS else Machine(layers)
+        if self.machine is not None:
+            self.dtype = self.machine.dtype
+            return
         components = components_of(layers)
         self.dtype = components.dtype
         self.up = Layer(Panels.from_columns(components, True), layers.biases[1])
@@ -77,11 +85,12 @@ class Gibbs:
 
         init : array-like of shape (n_chains, n_features), default=None
             Values to start from; None draws independent units with the means of
-            the training data.
+            the training data (other than Bernoulli units: with their biases).
 
         conditions : array-like of shape (n_features,) or (n_chains, n_features), \
                 default=None
-            0 or 1 for units that keep this value, NaN for the others.
+            Values for units that keep them (0 or 1 for Bernoulli units), NaN for the
+            others.
 
         random_state : int, RandomState instance or None, default=None
             Seeds the chains.
@@ -109,28 +118,50 @@ class Gibbs:
         chains : Chains
             The state before the first step.
         """
-        n_features = self.down.n_units
+        n_features, bits = self.n_features, self.machine is None
         values = None
         if n_chains is not None:
             n_chains = check_count(n_chains, "n_chains", least=1)
         if init is not None:
-            init, rows = check_states(self.model, init, n_features, "init")
+            init, rows = check_states(
+                self.model, init, n_features, "init", quiet=not bits
+            )
             n_chains = same_rows(n_chains, rows.n_rows, "init")
             init = given(init)
         if conditions is not None:
-            values = check_fixed(conditions, n_features)
+            values = check_fixed(conditions, n_features, binary=bits)
             if len(values) > 1:
                 n_chains = same_rows(n_chains, len(values), "conditions")
         n_chains = n_chains or 1
         if init is None:
-            rng = np.random.default_rng([key, step])
-            init = rng.random((n_chains, n_features)) < base_rates(self.model)
+            init = self.start(n_chains, key, step)
+        if not bits:
+            init = np.array(dense(init), self.dtype)
         fixed = None
         if values is not None:
             init = np.array(dense(init))
             fixed = np.broadcast_to(~np.isnan(values), init.shape).copy()
             init[fixed] = np.broadcast_to(values, init.shape)[fixed]
         return Chains(init, fixed, key, step + 1)
+
+    def start(self, n_chains, key, step):
+        """Draw independent visible units at a step of a random sequence.
+
+        Parameters
+        ----------
+        n_chains, key, step : int, int, int
+            Number of rows, random key and step.
+
+        Returns
+        -------
+        visible : ndarray of shape (n_chains, n_features)
+            Bits with the means of the training data or, of other than Bernoulli
+            units, values drawn by their biases alone.
+        """
+        if self.machine is not None:
+            return self.machine.independent(n_chains, key, step)
+        rng = np.random.default_rng([key, step])
+        return rng.random((n_chains, self.n_features)) < base_rates(self.model)
 
     def step(self, chains, n_steps=1):
         """Advance chains.
@@ -153,6 +184,10 @@ class Gibbs:
             return chains
         states, first = chains.visible, chains.n_steps
         stop = first + n_steps
+        if self.machine is not None:
+            states = np.array(states)
+            self.machine.run(states, n_steps, chains.key, first, chains.fixed)
+            return replace(chains, visible=states, n_steps=stop)
         if states.dtype == np.bool_:
             states = np.array(states)
         else:
@@ -173,7 +208,7 @@ class Gibbs:
         return replace(chains, visible=states, n_steps=stop)
 
     def means(self, chains, step):
-        """One sweep at a random step, with the probabilities it draws from.
+        """One sweep at a random step, with the means it draws with.
 
         Parameters
         ----------
@@ -186,12 +221,15 @@ class Gibbs:
         Returns
         -------
         means : ndarray of shape (n_chains, n_features)
-            Probabilities of the visible units, given the hidden units drawn; the
-            values of fixed ones.
+            Means of the visible units, given the hidden units drawn; the values of
+            fixed ones.
 
         visible : ndarray of shape (n_chains, n_features)
-            Bits drawn with these probabilities.
+            Drawn with these means.
         """
+        if self.machine is not None:
+            means, visible = self.machine.sweep(chains.visible, chains.key, step)
+            return self._hold(chains, means), self._hold(chains, visible)
         rows = Rows(chains.visible, self.dtype)
         hidden = np.empty((rows.n_rows, self.up.n_units), dtype=bool)
         visible = np.empty((rows.n_rows, self.down.n_units), dtype=bool)
@@ -206,10 +244,13 @@ class Gibbs:
             purpose=Purpose.DRAW_VISIBLE,
             **draw,
         )
+        return self._hold(chains, means), self._hold(chains, visible)
+
+    @staticmethod
+    def _hold(chains, values):
         if chains.fixed is not None:
-            for array in (means, visible):
-                array[chains.fixed] = chains.visible[chains.fixed]
-        return means, visible
+            values[chains.fixed] = chains.visible[chains.fixed]
+        return values
 
 
 def given(X):

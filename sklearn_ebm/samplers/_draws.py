@@ -14,7 +14,7 @@ from .._validation import (
 )
 from ._chains import Chains, Gibbs, dense
 from ._exchange import ReplicaExchange
-from ._paths import base_rates, two_layers
+from ._paths import BITS, layers_of
 
 SAMPLING_METHODS = "gibbs", "tempering"
 IMPUTING_METHODS = "mean", "sample"
@@ -70,8 +70,8 @@ def sample_chains(
 
     Returns
     -------
-    v : ndarray of bool of shape (n_draws, n_chains, n_features)
-        Visible units.
+    v : ndarray of shape (n_draws, n_chains, n_features)
+        Visible units; Bernoulli units as bool.
     """
     chains = Gibbs(model).init(
         n_chains, init=init, conditions=conditions, random_state=random_state
@@ -158,8 +158,14 @@ def impute(model, X, missing, *, n_gibbs_steps=100, method="mean", random_state=
     n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
     check_choice(method, "method", IMPUTING_METHODS)
     missing = check_mask(missing, np.shape(X), "missing")
-    n_features = len(two_layers(model).biases[0])
-    X, _ = check_states(model, np.where(missing, 0, X), n_features, "X")
+    layers = layers_of(model)
+    X, _ = check_states(
+        model,
+        np.where(missing, 0, X),
+        len(layers.biases[0]),
+        "X",
+        quiet=layers.units != BITS,
+    )
     return fill_in(model, X, missing, n_steps, method, random_key(random_state), 0)
 
 
@@ -180,7 +186,7 @@ def fill_in(model, X, missing, n_steps, method, key, step):
         A copy in the dtype of the model, missing values filled in.
     """
     sampler = Gibbs(model)
-    start = np.random.default_rng([key, step]).random(X.shape) < base_rates(model)
+    start = sampler.start(len(X), key, step)
     visible = np.where(missing, start, X).astype(sampler.dtype)
     chains = Chains(visible, ~missing, key, step + 1)
     total, n_kept = np.zeros(X.shape), 0

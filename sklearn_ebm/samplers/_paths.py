@@ -12,6 +12,28 @@ from ..layered import Layered
 LEAST_RATE = 1e-3
 
 
+BITS = "bernoulli", "bernoulli"
+
+
+def layers_of(model):
+    """Return the layered value of a model with two layers.
+
+    Parameters
+    ----------
+    model : estimator or Layered
+        A fitted restricted Boltzmann machine.
+
+    Returns
+    -------
+    layers : Layered
+        Its layers, the visible one first.
+    """
+    layers = model if isinstance(model, Layered) else model._layered()
+    if len(layers.units) != 2:
+        raise ValueError(f"This takes two layers, got {len(layers.units)}.")
+    return layers
+
+
 def two_layers(model):
     """Return the layered value of a model with two layers of Bernoulli units.
 
@@ -25,8 +47,8 @@ def two_layers(model):
     layers : Layered
         Its layers, the visible one first.
     """
-    layers = model if isinstance(model, Layered) else model._layered()
-    if layers.units != ("bernoulli", "bernoulli"):
+    layers = layers_of(model)
+    if layers.units != BITS:
         raise ValueError(
             f"This takes two layers of Bernoulli units, got {layers.units!r}."
         )

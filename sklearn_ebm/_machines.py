@@ -1,0 +1,136 @@
+"""Machines of two layers with units of any kinds, ready to compute with.
+
+The twin for such units of the kernels of Bernoulli units: half sweeps, sweeps and
+free energies of a `Layered` value. Products and draws are compiled, and give the
+same bits on any number of threads.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+
+from ._gibbs import Purpose
+from ._products import product
+from ._units import Wanted, evaluate
+from .units import as_unit
+
+# Rows that are worked on at a time where a dense copy of them is needed.
+CHUNK = 4096
+
+
+class Way:
+    """One way between two layers: units, given the states of the other layer.
+
+    Parameters
+    ----------
+    unit : Unit
+        What the units are.
+
+    weights : ndarray of shape (n_inputs, n_units)
+        Weights, in the dtype to compute in.
+
+    bias : ndarray of shape (n_units,)
+        Biases.
+    """
+
+    def __init__(self, unit, weights, bias):
+        self.units = unit.kernel(len(bias))
+        self.weights = np.ascontiguousarray(weights)
+        self.dtype = self.weights.dtype
+        self.bias = np.asarray(bias, self.dtype)
+
+    def fields(self, X):
+        """Fields of the units, of shape (n_rows, n_units)."""
+        return product(dense_rows(X, self.dtype), self.weights) + self.bias
+
+    def means(self, X):
+        """Means of the units."""
+        return evaluate(self.units, self.fields(X), Wanted.MEANS)
+
+    def draw(self, X, key, step, purpose):
+        """Means of the units, and draws."""
+        fields = self.fields(X)
+        counter = {"key": key, "step": step, "purpose": int(purpose)}
+        drawn = evaluate(self.units, fields, Wanted.DRAWS, **counter)
+        return evaluate(self.units, fields, Wanted.MEANS), drawn
+
+    def log_partition(self, X):
+        """Logarithm of the sum over the units, a number a row."""
+        return evaluate(self.units, self.fields(X), Wanted.LOG_PARTITIONS)
+
+
+class Machine:
+    """A layered model of two layers.
+
+    Parameters
+    ----------
+    layers : Layered
+        The model.
+
+    dtype : dtype, default=None
+        What to compute in; None is that of the weights.
+    """
+
+    def __init__(self, layers, dtype=None):
+        weights = np.asarray(layers.weights[0], dtype)
+        if weights.dtype != np.float32:
+            weights = weights.astype(np.float64, copy=False)
+        visible, hidden = (as_unit(unit) for unit in layers.units)
+        self.dtype = weights.dtype
+        self.bias = np.asarray(layers.biases[0], np.float64)
+        self.up = Way(hidden, weights, layers.biases[1])
+        self.down = Way(visible, weights.T, layers.biases[0])
+
+    def free_energy(self, X):
+        """Free energy of rows of visible units."""
+        return np.concatenate(
+            [self._free_energy(chunk) for chunk in chunks(X, self.dtype)]
+        )
+
+    def _free_energy(self, X):
+        energy = evaluate(self.down.units, X, Wanted.ENERGIES)
+        linear = np.einsum("ij,j->i", X, self.bias)
+        return energy - linear - self.up.log_partition(X)
+
+    def independent(self, n_rows, key, step):
+        """Draw visible units by their biases alone."""
+        fields = np.tile(self.down.bias, (n_rows, 1))
+        counter = {"key": key, "step": step, "purpose": int(Purpose.DRAW_DATA)}
+        return evaluate(self.down.units, fields, Wanted.DRAWS, **counter)
+
+    def sweep(self, X, key, step):
+        """Means of visible units after a sweep from X, and draws."""
+        _, hidden = self.up.draw(X, key, step, Purpose.DRAW_HIDDEN)
+        return self.down.draw(hidden, key, step, Purpose.DRAW_VISIBLE)
+
+    def run(self, X, n_steps, key, step, fixed=None):
+        """Advance chains by some sweeps, in place; fixed units keep their values."""
+        kept = None if fixed is None else X[fixed]
+        for k in range(n_steps):
+            X[...] = self.sweep(X, key, step + k)[1]
+            if fixed is not None:
+                X[fixed] = kept
+
+
+def dense_rows(X, dtype):
+    """Return rows as a contiguous array of floats.
+
+    Parameters
+    ----------
+    X : {ndarray, sparse matrix} of shape (n_rows, n_columns)
+        Rows.
+
+    dtype : dtype
+        What to compute in.
+
+    Returns
+    -------
+    X : ndarray of shape (n_rows, n_columns)
+        X itself if it is that already.
+    """
+    return np.ascontiguousarray(X.toarray() if sp.issparse(X) else X, dtype)
+
+
+def chunks(X, dtype):
+    """Yield rows a chunk at a time, as `dense_rows`."""
+    for start in range(0, max(1, X.shape[0]), CHUNK):
+        yield dense_rows(X[start : start + CHUNK], dtype)

@@ -1,0 +1,190 @@
+"""Partition functions of machines with units of any kinds.
+
+Exactly, by enumeration of a layer; or along a path from independent visible units to
+the model, on which at inverse temperature beta a row v has
+
+    log p(v) = (1 - beta) (a.v - A(v)) + beta (b.v - U(v))
+               + log sum_h exp(beta h.(c + W'v) - V(h)) + const,
+
+where a and A belong to the independent units, and b, U, c, V and W to the model.
+"""
+
+from itertools import product as combinations
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ._gibbs import Purpose
+from ._machines import Machine
+from ._products import product
+from ._units import Kind, Wanted, evaluate
+from .units import Gaussian, Mixed, as_unit
+
+# Rows of states that are scored at a time.
+BLOCK = 2**12
+
+
+def n_states(unit, n_units):
+    """Number of states of a layer; infinite if any unit has infinitely many."""
+    total = 1
+    for kind, n, size in unit._groups(n_units):
+        if kind in (Kind.BERNOULLI, Kind.SPIN):
+            total *= 2**n
+        elif kind == Kind.CATEGORICAL:
+            total *= size ** (n // size)
+        else:
+            return np.inf
+    return total
+
+
+def state_counts(layers):
+    """Numbers of states of the layers of a model."""
+    return [
+        n_states(as_unit(unit), len(bias))
+        for unit, bias in zip(layers.units, layers.biases, strict=True)
+    ]
+
+
+def enumerate_states(unit, n_units):
+    """Yield blocks of rows, all states of a layer that has finitely many."""
+    choices = []
+    for kind, n, size in unit._groups(n_units):
+        if kind == Kind.CATEGORICAL:
+            choices += [np.eye(size)] * (n // size)
+        else:
+            off = -1.0 if kind == Kind.SPIN else 0.0
+            choices += [np.array([[off], [1.0]])] * n
+    block = []
+    for parts in combinations(*choices):
+        block.append(np.concatenate(parts))
+        if len(block) == BLOCK:
+            yield np.array(block)
+            block = []
+    if block:
+        yield np.array(block)
+
+
+def log_z_by_enumeration(layers):
+    """Logarithm of the partition function, by the states of the smaller layer."""
+    units = [as_unit(unit) for unit in layers.units]
+    sizes = state_counts(layers)
+    if sizes[0] < sizes[1]:
+        layers, units = layers.reversed(), units[::-1]
+    machine = Machine(layers, np.float64)
+    bias = np.asarray(layers.biases[1], float)
+    sums = [
+        logsumexp(states @ bias + machine.down.log_partition(states))
+        for states in enumerate_states(units[1], len(bias))
+    ]
+    return float(logsumexp(sums))
+
+
+class UnitPath:
+    """Machines from independent units to a model.
+
+    Parameters
+    ----------
+    layers : Layered
+        The model.
+
+    base : tuple of Unit and ndarray
+        The independent visible units, of the same kinds, and their biases.
+    """
+
+    def __init__(self, layers, base):
+        self.visible, self.hidden = (as_unit(unit) for unit in layers.units)
+        self.base, self.base_bias = base
+        self.machine = Machine(layers)
+        self.dtype = self.machine.dtype
+        self.bias = np.asarray(layers.biases[0], float)
+        n = len(self.bias)
+        self.base_units = self.base.kernel(n)
+        self.moments = self.visible._gaussian(n), self.base._gaussian(n)
+        zeros = np.zeros((1, self.machine.up.units.n_units))
+        self.log_z_base = float(
+            self.base.log_partition(self.base_bias[np.newaxis])[0]
+            + self.hidden.log_partition(zeros)[0]
+        )
+
+    def start(self, n_rows, key):
+        """Draw independent visible units."""
+        fields = np.tile(self.base_bias, (n_rows, 1)).astype(self.dtype)
+        return evaluate(self.base_units, fields, Wanted.DRAWS, key=key)
+
+    def log_weights(self, v, beta, new):
+        """Logarithm of p(v) at `new` less that at `beta`, without constants."""
+        x = v.astype(np.float64)
+        energies = [
+            evaluate(units, np.ascontiguousarray(v), Wanted.ENERGIES)
+            for units in (self.base_units, self.machine.down.units)
+        ]
+        base, model = x @ self.base_bias - energies[0], x @ self.bias - energies[1]
+        fields = self.machine.up.fields(v).astype(np.float64)
+        up = self.machine.up.units
+        hidden = [evaluate(up, fields * b, Wanted.LOG_PARTITIONS) for b in (beta, new)]
+        return (new - beta) * (model - base) + hidden[1] - hidden[0]
+
+    def sweep(self, v, beta, key, step):
+        """Visible units after a sweep at an inverse temperature."""
+        counter = {"key": key, "step": step}
+        up, down = self.machine.up, self.machine.down
+        beta_ = self.dtype.type(beta)
+        hidden = evaluate(
+            up.units,
+            up.fields(v) * beta_,
+            Wanted.DRAWS,
+            purpose=int(Purpose.DRAW_HIDDEN),
+            **counter,
+        )
+        units, bias = self._visible_at(beta)
+        fields = product(hidden, down.weights) * beta_ + bias
+        return evaluate(
+            units, fields, Wanted.DRAWS, purpose=int(Purpose.DRAW_VISIBLE), **counter
+        )
+
+    def _visible_at(self, beta):
+        """Visible units at an inverse temperature, and their biases."""
+        bias = (1 - beta) * self.base_bias + beta * self.bias
+        (mean, variance), (first, spread) = self.moments
+        precision = (1 - beta) / spread + beta / variance
+        middle = ((1 - beta) * first / spread + beta * mean / variance) / precision
+        unit = with_gaussian(self.visible, middle, 1 / precision)
+        return unit.kernel(len(bias)), bias.astype(self.dtype)
+
+    def anneal(self, states, betas, key):
+        """Take states along the path; the logarithms of their weights, and states."""
+        log_weights = np.zeros(len(states))
+        for k in range(len(betas) - 1):
+            log_weights += self.log_weights(states, betas[k], betas[k + 1])
+            states = self.sweep(states, betas[k + 1], key, k + 1)
+        return log_weights, states
+
+    def anneal_back(self, states, betas, key):
+        """Take samples of the model back; the logarithms of their weights."""
+        log_weights = np.zeros(len(states))
+        for k in range(len(betas) - 1, 0, -1):
+            log_weights += self.log_weights(states, betas[k], betas[k - 1])
+            if k > 1:
+                states = self.sweep(states, betas[k - 1], key, k)
+        return log_weights
+
+
+def with_gaussian(unit, mean, variance):
+    """The same units with these means and variances of Gaussian ones."""
+    if isinstance(unit, Gaussian):
+        return Gaussian(mean, np.sqrt(variance))
+    if not isinstance(unit, Mixed):
+        return unit
+    parts, at = [], 0
+    for n, part in unit.parts:
+        where = slice(at, at + n)
+        parts.append((n, with_gaussian(part, mean[where], variance[where])))
+        at += n
+    return Mixed(tuple(parts))
+
+
+def base_layer(model, layers):
+    """Independent visible units near a model's: what they are, their biases."""
+    if hasattr(model, "_base_layer"):
+        return model._base_layer()
+    return as_unit(layers.units[0]), np.asarray(layers.biases[0], float)

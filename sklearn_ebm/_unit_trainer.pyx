@@ -1,0 +1,739 @@
+# Training of a restricted Boltzmann machine with units of any kinds.
+#
+# As _trainer.pyx does for Bernoulli units, but states are real numbers and the sums
+# are products of dense matrices. One minibatch, in phases that all threads do
+# together, each on its own rows or blocks (whose size does not depend on the team):
+#
+#   read      rows of the data, shifted and scaled
+#   down      visible units of the chains, given hidden ones: product, then draws
+#   up        hidden means of data and chains: product, then means and draws
+#   sums      of hidden units and of visible units, data less chains
+#   update    by blocks of visible units: gradient as a product, then the step
+#   biases    of hidden units, cap of norms, averages
+#
+# Gaussian visible units enter products divided by their variance, and their part of
+# the gradient is multiplied by it: steps are then the same in any unit of measurement.
+import numpy as np
+
+from cython.parallel cimport parallel
+from libc.math cimport exp, log, sqrt
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from ._gibbs cimport DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE
+from ._openmp cimport (
+    bound,
+    omp_get_num_threads,
+    omp_get_thread_num,
+    team_barrier,
+)
+from ._panels cimport address, aligned
+from ._products cimport multiply
+from ._rows cimport RowBlock, Rows
+from ._simd cimport PANEL_BYTES, ActiveRows, Leaves, RowUpdate, select_leaves
+from ._units cimport Noise, Units, row_draws, row_means
+
+from ._openmp import effective_n_threads
+from ._products import single_threaded_blas
+
+ctypedef fused real:
+    float
+    double
+
+cdef enum:
+    # Units of a layer that are worked on together in a product.
+    UNITS_BLOCK = 128
+    # Visible units whose gradient is found together.
+    ROWS_BLOCK = 64
+    # Multiplications of a minibatch that are worth a second thread.
+    LEAST_WORK = 1000000
+
+# Variances are learned at this share of the learning rate: they change what all
+# weights of a unit mean.
+cdef double VARIANCE_RATE = 0.1
+# Least variance, as a share of that of the data.
+cdef double LEAST_VARIANCE = 1e-3
+# Largest norm of the weights between layers of unbounded units: beyond 1 there is
+# no such distribution.
+cdef double MOST_NORM = 0.95
+
+
+cdef class UnitTrainer:
+    """A restricted Boltzmann machine of any units in training.
+
+    The same interface as `_trainer.Trainer`, as far as it goes; parameters are
+    components, hidden and visible intercepts, and logarithms of variances.
+
+    visible, hidden : Units; of Gaussian visible units the trainer sets the means
+    (to the visible intercepts) and variances.
+    gaussian, learned : bool arrays (n_visible,); which units are Gaussian, and of
+    which the variance is learned.
+    shift, scale : what is subtracted from rows, and what they are divided by then.
+    clip : bound on the gradient of a weight, or 0.
+    unbounded : whether the weights must stay small for there to be a distribution.
+    """
+
+    cdef readonly Py_ssize_t n_visible, n_hidden, n_chains, batch_size
+    cdef readonly uint64_t step
+    cdef readonly int n_threads
+    cdef public Py_ssize_t n_gibbs_steps
+    cdef public double momentum, weight_decay, l1_decay, max_norm, offset_rate
+    cdef public double sparsity_target, sparsity_cost, clip
+    cdef public bint nesterov, unbounded
+    cdef Py_ssize_t n_averaged
+    cdef bint persistent, unfinished, averaging, moving, any_gaussian
+    cdef uint64_t key
+    cdef object dtype
+    cdef const Leaves *leaves
+    cdef Rows rows
+    cdef Units visible, hidden
+    cdef const int64_t[::1] order
+    cdef const double[::1] rates
+    cdef RowBlock row_room
+    cdef int itemsize
+    # Bytes of a row of visible and of hidden units; panels of the latter.
+    cdef Py_ssize_t v_bytes, h_bytes, h_panels
+    cdef dict memory
+    # Parameters, by visible unit; and gradients.
+    cdef char *weights
+    cdef char *velocity
+    cdef char *average
+    cdef char *gradient
+    # Rows of data, then of chains: visible states, the same over variances, hidden
+    # means; and hidden states of the chains.
+    cdef char *states
+    cdef char *seen
+    cdef char *means
+    cdef char *chains_
+    # In double: parameters and what the steps need, by unit.
+    cdef double *b
+    cdef double *c
+    cdef double *log_variance
+    cdef double *v_offset
+    cdef double *h_offset
+    cdef double *visible_change
+    cdef double *square_change
+    cdef double *hidden_change
+    cdef double *hidden_mean
+    cdef double *b_velocity
+    cdef double *c_velocity
+    cdef double *b_average
+    cdef double *c_average
+    cdef double *log_variance_average
+    cdef const double *shift
+    cdef const double *scale
+    cdef const double *gaussian
+    cdef const double *learned
+    # Of `_norm`: a visible and a hidden vector.
+    cdef double *direction
+    cdef double *turned
+    # Of the hidden units, as the leaves want them.
+    cdef char *change_row
+    cdef char *offset_row
+    cdef char *scale_row
+    # Of blocks of visible units: pull, by, squares of every hidden unit.
+    cdef char *partial
+    # Of a thread.
+    cdef char *scratch
+    cdef Py_ssize_t scratch_size
+
+    def __cinit__(
+        self, Rows rows, Units visible, Units hidden, components, intercept_hidden,
+        intercept_visible, log_variance=0.0, *, Py_ssize_t batch_size, chains, key,
+        step, Py_ssize_t n_gibbs_steps, visible_offset, hidden_offset, gaussian=False,
+        learned=False, shift=0.0, scale=1.0,
+    ):
+        """chains : hidden states (n_chains, n_hidden), or None without persistence."""
+        self.rows, self.key, self.step = rows, key, step
+        self.visible, self.hidden = visible, hidden
+        self.persistent, self.n_gibbs_steps = chains is not None, n_gibbs_steps
+        self.n_hidden, self.n_visible = components.shape
+        self.dtype = rows.dtype
+        self.itemsize = self.dtype.itemsize
+        self.leaves = select_leaves(self.itemsize)
+        self.batch_size = min(batch_size, rows.n_rows)
+        self.n_chains = chains.shape[0] if self.persistent else self.batch_size
+        self.memory = {}
+        self._allocate()
+        self._set("weights", np.asarray(components).T)
+        self._vector("b")[:] = intercept_visible
+        self._vector("c")[:] = intercept_hidden
+        self._vector("log_variance")[:] = log_variance
+        self._vector("visible_offset")[:] = visible_offset
+        self._vector("hidden_offset")[:] = hidden_offset
+        self._vector("shift")[:] = shift
+        self._vector("scale")[:] = scale
+        self._vector("gaussian")[:] = gaussian
+        self._vector("learned")[:] = learned
+        self.any_gaussian = bool(np.any(gaussian))
+        if self.persistent:
+            self.set_chains(chains)
+        self._vector("direction")[:] = 1.0
+        self._see_gaussian()
+
+    def _allocate(self):
+        cdef Py_ssize_t D = self.n_visible, H = self.n_hidden
+        cdef Py_ssize_t n = self.batch_size, m = self.n_chains
+        self.v_bytes = self.visible.n_panels(self.leaves) * PANEL_BYTES
+        self.h_panels = self.hidden.n_panels(self.leaves)
+        self.h_bytes = self.h_panels * PANEL_BYTES
+        cdef double work = 2.0 * D * H * (n + 1.5 * m)
+        self.n_threads = effective_n_threads(work, LEAST_WORK)
+        self.row_room = RowBlock(self.rows, self.n_threads, self.n_threads)
+        self.weights = self._bytes("weights", D * self.h_bytes)
+        self.gradient = self._bytes("gradient", D * self.h_bytes)
+        self.states = self._bytes("states", (n + m) * self.v_bytes)
+        self.seen = self._bytes("seen", (n + m) * self.v_bytes)
+        self.means = self._bytes("means", (n + m) * self.h_bytes)
+        self.chains_ = self._bytes("chains", m * self.h_bytes)
+        for name, size in [
+            ("b", D), ("c", H), ("log_variance", D), ("visible_offset", D),
+            ("hidden_offset", H), ("visible_change", D), ("square_change", D),
+            ("hidden_change", H), ("hidden_mean", H), ("b_velocity", D),
+            ("c_velocity", H), ("b_average", D), ("c_average", H),
+            ("log_variance_average", D), ("shift", D), ("scale", D), ("gaussian", D),
+            ("learned", D), ("direction", D), ("turned", H),
+        ]:
+            self.memory[name] = aligned(max(1, size) * 8)
+        self.b, self.c = self._doubles("b"), self._doubles("c")
+        self.log_variance = self._doubles("log_variance")
+        self.v_offset = self._doubles("visible_offset")
+        self.h_offset = self._doubles("hidden_offset")
+        self.visible_change = self._doubles("visible_change")
+        self.square_change = self._doubles("square_change")
+        self.hidden_change = self._doubles("hidden_change")
+        self.hidden_mean = self._doubles("hidden_mean")
+        self.b_velocity = self._doubles("b_velocity")
+        self.c_velocity = self._doubles("c_velocity")
+        self.b_average = self._doubles("b_average")
+        self.c_average = self._doubles("c_average")
+        self.log_variance_average = self._doubles("log_variance_average")
+        self.shift, self.scale = self._doubles("shift"), self._doubles("scale")
+        self.gaussian = self._doubles("gaussian")
+        self.learned = self._doubles("learned")
+        self.direction, self.turned = self._doubles("direction"), self._doubles("turned")
+        self.change_row = self._bytes("change_row", self.h_bytes)
+        self.offset_row = self._bytes("offset_row", self.h_bytes)
+        self.scale_row = self._bytes("scale_row", self.h_bytes)
+        self.partial = self._bytes(
+            "partial", (D // ROWS_BLOCK + 1) * 3 * self.h_bytes
+        )
+        self.scratch_size = max(
+            self.visible.room(self.leaves), self.hidden.room(self.leaves)
+        )
+        self.scratch = self._bytes("scratch", self.n_threads * self.scratch_size)
+
+    cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL:
+        self.memory[name] = aligned(max(n_bytes, PANEL_BYTES))
+        return address(self.memory[name])
+
+    cdef double *_doubles(self, str name) except NULL:
+        return <double *> address(self.memory[name])
+
+    def _vector(self, name):
+        return self.memory[name].view(float)
+
+    def _matrix(self, name, width):
+        rows = self.memory[name].view(self.dtype)
+        return rows.reshape(-1, self.h_bytes // self.itemsize)[:, :width]
+
+    def _set(self, name, values):
+        self._matrix(name, self.n_hidden)[: len(values)] = values
+
+    def _get(self, name, n_rows):
+        return self._matrix(name, self.n_hidden)[:n_rows].copy()
+
+    # ---- What Python sees: parameters, averages, velocities, chains ----
+
+    def parameters(self):
+        """components, hidden and visible intercepts, logarithms of variances."""
+        return self._all("weights", "c", "b", "log_variance")
+
+    def _all(self, weights, *vectors):
+        components = np.ascontiguousarray(self._get(weights, self.n_visible).T)
+        return components, *(self._vector(v).astype(self.dtype) for v in vectors)
+
+    def start_average(self):
+        """Begin a new average of the parameters over the coming minibatches."""
+        self.average = self._bytes("average", self.n_visible * self.h_bytes)
+        self.averaging, self.n_averaged = True, 0
+
+    def averages(self):
+        """Like `parameters`, averaged since `start_average`."""
+        if self.n_averaged == 0 or not self.averaging:
+            return self.parameters()
+        return self._all("average", "c_average", "b_average", "log_variance_average")
+
+    def start_velocity(self, velocity=None):
+        """Keep velocities, from zero or from what `velocities` returned."""
+        self.velocity = self._bytes("velocity", self.n_visible * self.h_bytes)
+        self.moving = True
+        if velocity is not None:
+            self._set("velocity", np.asarray(velocity[0]).T)
+            self._vector("c_velocity")[:] = velocity[1]
+            self._vector("b_velocity")[:] = velocity[2]
+
+    def velocities(self):
+        return self._all("velocity", "c_velocity", "b_velocity")
+
+    @property
+    def n_rows(self):
+        return self.rows.n_rows
+
+    @property
+    def n_batches(self):
+        return (self.rows.n_rows - 1) // self.batch_size + 1
+
+    @property
+    def sweeps_per_batch(self):
+        return self.n_gibbs_steps
+
+    @property
+    def next_step(self):
+        """First step of the random counter that no sweep has drawn from."""
+        return self.step + (self.n_gibbs_steps if self.unfinished else 0)
+
+    def weight_norm(self):
+        """Frobenius norm of the weights."""
+        weights = self._matrix("weights", self.n_hidden)
+        return float(np.sqrt(np.square(weights).sum(dtype=float)))
+
+    def hidden_offset(self):
+        return self._vector("hidden_offset").astype(self.dtype)
+
+    def chains(self):
+        """States of the persistent chains, (n_chains, n_hidden)."""
+        return self._get("chains", self.n_chains)
+
+    def set_chains(self, states):
+        """Let the persistent chains go on from states, (n_chains, n_hidden)."""
+        self._set("chains", states)
+
+    # ---- Training ----
+
+    def begin_epoch(self, order, rates):
+        """Set the order in which `run` shows the rows, and the rate of each batch."""
+        order = np.ascontiguousarray(order, dtype=np.int64)
+        if len(order) and not (0 <= order.min() and order.max() < self.rows.n_rows):
+            raise ValueError("order names rows that are not there")
+        if len(rates) * self.batch_size < len(order):
+            raise ValueError("there are more minibatches than rates")
+        self.order, self.rates = order, np.ascontiguousarray(rates, dtype=np.float64)
+
+    def run(self, Py_ssize_t start, Py_ssize_t stop, int n_threads=1):
+        """Do sweeps start..stop of the epoch (see `_trainer.Trainer.run`)."""
+        n_threads = max(1, min(n_threads, self.n_threads))
+        cdef Py_ssize_t n_batches = (self.order.shape[0] - 1) // self.batch_size + 1
+        if not 0 <= start <= stop <= n_batches * self.n_gibbs_steps:
+            raise ValueError(f"there are no sweeps {start}..{stop}")
+        cdef Py_ssize_t s
+        cdef int thread, team
+        with single_threaded_blas, nogil, parallel(num_threads=n_threads):
+            thread = omp_get_thread_num()
+            team = omp_get_num_threads()
+            for s in range(start, stop):
+                if self.itemsize == 4:
+                    self._sweep(s, thread, team, <float> 0)
+                else:
+                    self._sweep(s, thread, team, <double> 0)
+        self.unfinished = stop % self.n_gibbs_steps != 0
+
+    cdef void _sweep(
+        self, Py_ssize_t number, int thread, int team, real kind
+    ) noexcept nogil:
+        """One sweep, as one thread of a team does it; all threads keep step."""
+        cdef Py_ssize_t sweep = number % self.n_gibbs_steps
+        cdef Py_ssize_t batch = number // self.n_gibbs_steps
+        cdef Py_ssize_t first = batch * self.batch_size
+        cdef Py_ssize_t n = min(self.batch_size, self.order.shape[0] - first)
+        cdef Py_ssize_t m = self.n_chains if self.persistent else n
+        cdef bint last = sweep == self.n_gibbs_steps - 1
+        if sweep == 0:
+            self._read(first, n, thread, team, kind)
+            if not self.persistent:
+                team_barrier()
+                self._up(0, n, n, DRAW_DATA, self.step, thread, team, kind)
+        self._down(n, m, self.step + sweep, thread, team, kind)
+        # With persistence the data go up with the last sweep of the chains.
+        self._up(
+            0 if last and self.persistent else n, n + m, n, DRAW_HIDDEN,
+            self.step + sweep, thread, team, kind,
+        )
+        if not last:
+            return
+        self._sum_hidden(n, m, thread, team, kind)
+        team_barrier()
+        self._update(n, m, self.rates[batch], thread, team, kind)
+        team_barrier()
+        self._finish(self.rates[batch], thread, team, kind)
+
+    cdef void _read(
+        self, Py_ssize_t first, Py_ssize_t n, int thread, int team, real kind
+    ) noexcept nogil:
+        """The n rows of a minibatch."""
+        cdef Py_ssize_t r, i
+        cdef int32_t k
+        cdef ActiveRows active
+        cdef real *x
+        for r in range(bound(n, thread, team), bound(n, thread + 1, team)):
+            x = <real *> (self.states + r * self.v_bytes)
+            memset(x, 0, self.v_bytes)
+            self.row_room.read(self.rows, thread, self.order[first + r], thread)
+            active = self.row_room.at(thread)
+            for k in range(active.length[0]):
+                x[active.index[k]] = (
+                    1 if active.value == NULL else (<real *> active.value)[k]
+                )
+            for i in range(self.n_visible):
+                x[i] = <real> ((x[i] - self.shift[i]) / self.scale[i])
+            self._see(r, kind)
+
+    cdef void _see(self, Py_ssize_t r, real kind) noexcept nogil:
+        """A row of visible states as the hidden units see it."""
+        cdef real *x = <real *> (self.states + r * self.v_bytes)
+        cdef real *y = <real *> (self.seen + r * self.v_bytes)
+        cdef const double *variance = self.visible.variance
+        cdef Py_ssize_t i
+        if not self.any_gaussian:
+            memcpy(y, x, self.v_bytes)
+            return
+        for i in range(self.n_visible):
+            y[i] = <real> (x[i] / variance[i])
+
+    cdef void _down(
+        self, Py_ssize_t n, Py_ssize_t m, uint64_t step, int thread, int team,
+        real kind,
+    ) noexcept nogil:
+        """Visible units of m chains, which follow n rows of data."""
+        cdef Py_ssize_t D = self.n_visible, n_blocks, block, at, r, i
+        cdef char *x = self.states + n * self.v_bytes
+        cdef real *row
+        cdef Noise noise
+        n_blocks = (D + UNITS_BLOCK - 1) // UNITS_BLOCK
+        for block in range(
+            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
+        ):
+            at = block * UNITS_BLOCK
+            multiply(
+                sizeof(real), False, True, m, min(UNITS_BLOCK, D - at), self.n_hidden,
+                1.0, self.chains_, self.h_bytes // sizeof(real),
+                self.weights + at * self.h_bytes, self.h_bytes // sizeof(real), 0.0,
+                x + at * sizeof(real), self.v_bytes // sizeof(real),
+            )
+        team_barrier()
+        noise.key, noise.step, noise.purpose = self.key, step, DRAW_VISIBLE
+        for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
+            row = <real *> (x + r * self.v_bytes)
+            if self.any_gaussian:
+                # Their weights are over the variance, and their bias is their mean.
+                for i in range(D):
+                    if self.gaussian[i]:
+                        row[i] = <real> (row[i] / self.visible.variance[i])
+                    else:
+                        row[i] += <real> self.b[i]
+            else:
+                for i in range(D):
+                    row[i] += <real> self.b[i]
+            noise.row = <uint32_t> r
+            row_draws(
+                self.visible, self.leaves, <char *> row, &noise,
+                self.scratch + thread * self.scratch_size,
+            )
+            self._see(n + r, kind)
+        team_barrier()
+
+    cdef void _up(
+        self, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t n, int purpose,
+        uint64_t step, int thread, int team, real kind,
+    ) noexcept nogil:
+        """Hidden means of the rows start..stop; new states of those from n on.
+
+        To begin with the data (DRAW_DATA), of the first n.
+        """
+        cdef Py_ssize_t H = self.n_hidden, n_blocks, block, at, r, j
+        cdef real *row
+        cdef real *drawn
+        cdef Noise noise
+        cdef char *room = self.scratch + thread * self.scratch_size
+        n_blocks = (H + UNITS_BLOCK - 1) // UNITS_BLOCK
+        for block in range(
+            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
+        ):
+            at = block * UNITS_BLOCK
+            multiply(
+                sizeof(real), False, False, stop - start, min(UNITS_BLOCK, H - at),
+                self.n_visible, 1.0, self.seen + start * self.v_bytes,
+                self.v_bytes // sizeof(real), self.weights + at * sizeof(real),
+                self.h_bytes // sizeof(real), 0.0,
+                self.means + start * self.h_bytes + at * sizeof(real),
+                self.h_bytes // sizeof(real),
+            )
+        team_barrier()
+        noise.key, noise.step, noise.purpose = self.key, step, purpose
+        for r in range(
+            start + bound(stop - start, thread, team),
+            start + bound(stop - start, thread + 1, team),
+        ):
+            row = <real *> (self.means + r * self.h_bytes)
+            for j in range(H):
+                row[j] += <real> self.c[j]
+            if purpose == DRAW_DATA or r >= n:
+                noise.row = <uint32_t> (r if purpose == DRAW_DATA else r - n)
+                drawn = <real *> (self.chains_ + noise.row * self.h_bytes)
+                memcpy(drawn, row, self.h_bytes)
+                row_draws(self.hidden, self.leaves, <char *> drawn, &noise, room)
+            row_means(self.hidden, self.leaves, <char *> row, room)
+        team_barrier()
+
+    cdef void _sum_hidden(
+        self, Py_ssize_t n, Py_ssize_t m, int thread, int team, real kind
+    ) noexcept nogil:
+        """Means over rows, by blocks of units; means become shares of the mean."""
+        cdef Py_ssize_t H = self.n_hidden, D = self.n_visible, n_blocks, block, r, j
+        cdef Py_ssize_t start, stop
+        cdef real *row
+        cdef double part, x
+        n_blocks = (H + UNITS_BLOCK - 1) // UNITS_BLOCK
+        for block in range(
+            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
+        ):
+            start, stop = block * UNITS_BLOCK, min(H, (block + 1) * UNITS_BLOCK)
+            for j in range(start, stop):
+                self.hidden_mean[j] = self.hidden_change[j] = 0
+            for r in range(n + m):
+                row = <real *> (self.means + r * self.h_bytes)
+                part = 1.0 / n if r < n else -1.0 / m
+                for j in range(start, stop):
+                    row[j] = <real> (part * row[j])
+                    self.hidden_change[j] += row[j]
+                if r < n:
+                    for j in range(start, stop):
+                        self.hidden_mean[j] += row[j]
+            for j in range(start, stop):
+                (<real *> self.change_row)[j] = <real> self.hidden_change[j]
+                (<real *> self.offset_row)[j] = <real> self.h_offset[j]
+        n_blocks = (D + UNITS_BLOCK - 1) // UNITS_BLOCK
+        for block in range(
+            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
+        ):
+            start, stop = block * UNITS_BLOCK, min(D, (block + 1) * UNITS_BLOCK)
+            for j in range(start, stop):
+                self.visible_change[j] = self.square_change[j] = 0
+            for r in range(n + m):
+                row = <real *> (self.states + r * self.v_bytes)
+                part = 1.0 / n if r < n else -1.0 / m
+                for j in range(start, stop):
+                    self.visible_change[j] += part * row[j]
+                if self.any_gaussian:
+                    for j in range(start, stop):
+                        x = row[j] - self.b[j]
+                        self.square_change[j] += part * x * x
+
+    cdef void _update(
+        self, Py_ssize_t n, Py_ssize_t m, double rate, int thread, int team, real kind
+    ) noexcept nogil:
+        """The step of weights, visible biases and variances, by blocks of rows."""
+        cdef Py_ssize_t D = self.n_visible, n_blocks, block, i, start, stop
+        cdef RowUpdate u
+        u.n_panels, u.nesterov, u.clip = self.h_panels, self.nesterov, 0
+        u.hidden_change, u.hidden_offset = self.change_row, self.offset_row
+        u.learning_rate, u.momentum = rate, self.momentum
+        u.weight_decay, u.shrinkage = self.weight_decay, rate * self.l1_decay
+        u.velocity, u.squares = NULL, NULL
+        n_blocks = (D + ROWS_BLOCK - 1) // ROWS_BLOCK
+        for block in range(
+            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
+        ):
+            start, stop = block * ROWS_BLOCK, min(D, (block + 1) * ROWS_BLOCK)
+            multiply(
+                sizeof(real), True, False, stop - start, self.n_hidden, n + m, 1.0,
+                self.states + start * sizeof(real), self.v_bytes // sizeof(real),
+                self.means, self.h_bytes // sizeof(real), 0.0,
+                self.gradient + start * self.h_bytes, self.h_bytes // sizeof(real),
+            )
+            u.pull = self.partial + block * 3 * self.h_bytes
+            u.by = u.pull + self.h_bytes
+            memset(u.pull, 0, 3 * self.h_bytes)
+            if self.max_norm:
+                u.squares = u.by + self.h_bytes
+            for i in range(start, stop):
+                self._step_row(&u, i, rate)
+
+    cdef void _point_row(self, RowUpdate *u, Py_ssize_t i) noexcept nogil:
+        u.weights = self.weights + i * self.h_bytes
+        u.visible_offset = u.seen_offset = self.v_offset[i]
+        if self.gaussian[i]:
+            u.seen_offset /= self.visible.variance[i]
+
+    cdef void _step_row(self, RowUpdate *u, Py_ssize_t i, double rate) noexcept nogil:
+        """The step of all that belongs to a visible unit."""
+        cdef double g, d
+        self._point_row(u, i)
+        u.gradient = self.gradient + i * self.h_bytes
+        u.visible_change = self.visible_change[i]
+        u.clip = self.clip
+        if self.moving:
+            u.velocity = self.velocity + i * self.h_bytes
+        self.leaves.step_row(u)
+        g = self.visible_change[i]
+        if self.clip:
+            g = max(-self.clip, min(self.clip, g))
+        g -= u.projection
+        if self.moving:
+            d = g
+            g = self.b_velocity[i] = self.momentum * self.b_velocity[i] + g
+            if self.nesterov:
+                g = d + self.momentum * g
+        self.b[i] += rate * g - u.shift
+        if self.learned[i]:
+            d = (0.5 * self.square_change[i] - u.product) / self.visible.variance[i]
+            # Along the variance, not its logarithm: a value far out, which is rare,
+            # must outweigh the others.
+            d = log(max(0.5, 1 + VARIANCE_RATE * rate * d))
+            self.log_variance[i] = max(self.log_variance[i] + d, log(LEAST_VARIANCE))
+
+    cdef void _finish(
+        self, double rate, int thread, int team, real kind
+    ) noexcept nogil:
+        """Caps of the weights, hidden biases, averages, the next step."""
+        if self.max_norm or self.unbounded:
+            self._cap(thread, team, kind)
+        if thread == 0:
+            self._step_hidden(rate, kind)
+            self._see_gaussian()
+            self.step += self.n_gibbs_steps
+            self.n_averaged += 1
+        team_barrier()
+        if self.averaging:
+            self._enter(1.0 / self.n_averaged, thread, team, kind)
+            team_barrier()
+
+    cdef void _step_hidden(self, double rate, real kind) noexcept nogil:
+        """The step of the hidden biases and offsets."""
+        cdef Py_ssize_t n_blocks = (self.n_visible + ROWS_BLOCK - 1) // ROWS_BLOCK
+        cdef Py_ssize_t block, j
+        cdef double g, d, pull, by
+        cdef real *partial
+        for j in range(self.n_hidden):
+            pull = by = 0
+            for block in range(n_blocks):
+                partial = <real *> (self.partial + block * 3 * self.h_bytes)
+                pull += partial[j]
+                by += partial[j + self.h_bytes // <Py_ssize_t> sizeof(real)]
+            g = self.hidden_change[j] - pull
+            if self.sparsity_cost:
+                g += self.sparsity_cost * (self.sparsity_target - self.hidden_mean[j])
+            if self.moving:
+                d = g
+                g = self.c_velocity[j] = self.momentum * self.c_velocity[j] + g
+                if self.nesterov:
+                    g = d + self.momentum * g
+            self.c[j] += rate * g - by
+            self.h_offset[j] += self.offset_rate * (
+                self.hidden_mean[j] - self.h_offset[j]
+            )
+
+    cdef void _see_gaussian(self) noexcept nogil:
+        """Let Gaussian visible units have the biases for means, and variances."""
+        cdef Py_ssize_t i
+        if not self.any_gaussian:
+            return
+        for i in range(self.n_visible):
+            if self.gaussian[i]:
+                self.visible.mean[i] = self.b[i]
+                self.visible.variance[i] = exp(self.log_variance[i])
+                self.visible.deviation[i] = exp(0.5 * self.log_variance[i])
+
+    cdef void _cap(self, int thread, int team, real kind) noexcept nogil:
+        """Scale weights of hidden units back to the largest norm they may have."""
+        cdef Py_ssize_t n_blocks = (self.n_visible + ROWS_BLOCK - 1) // ROWS_BLOCK
+        cdef Py_ssize_t block, i, j, width = self.h_bytes // <Py_ssize_t> sizeof(real)
+        cdef double squares, scale
+        cdef real *scales = <real *> self.scale_row
+        cdef RowUpdate u
+        if thread == 0:
+            for j in range(self.n_hidden):
+                squares, scale = 0, 1
+                if self.max_norm:
+                    for block in range(n_blocks):
+                        squares += (
+                            <real *> (self.partial + block * 3 * self.h_bytes)
+                        )[j + 2 * width]
+                    if squares > self.max_norm * self.max_norm:
+                        scale = self.max_norm / sqrt(squares)
+                scales[j] = <real> scale
+            if self.unbounded:
+                scale = self._norm(kind)
+                if scale > MOST_NORM:
+                    for j in range(self.n_hidden):
+                        scales[j] = <real> (scales[j] * MOST_NORM / scale)
+        team_barrier()
+        u.n_panels, u.hidden_offset = self.h_panels, self.offset_row
+        for block in range(
+            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
+        ):
+            u.by = self.partial + (block * 3 + 1) * self.h_bytes
+            for i in range(
+                block * ROWS_BLOCK, min(self.n_visible, (block + 1) * ROWS_BLOCK)
+            ):
+                self._point_row(&u, i)
+                u.shift = 0
+                self.leaves.scale_row(&u, self.scale_row)
+                self.b[i] -= u.shift
+        team_barrier()
+
+    cdef double _norm(self, real kind) noexcept nogil:
+        """Largest singular value of the weights over the standard deviations.
+
+        A step of the power method for each minibatch: the weights change slowly.
+        """
+        cdef double *turned = self.turned
+        cdef Py_ssize_t i, j
+        cdef double x, total = 0
+        cdef real *w
+        for j in range(self.n_hidden):
+            turned[j] = 0
+        for i in range(self.n_visible):
+            total += self.direction[i] * self.direction[i]
+            x = self.direction[i]
+            if self.gaussian[i]:
+                x /= self.visible.deviation[i]
+            w = <real *> (self.weights + i * self.h_bytes)
+            for j in range(self.n_hidden):
+                turned[j] += x * w[j]
+        total, x = sqrt(total), 0
+        for j in range(self.n_hidden):
+            x += turned[j] * turned[j]
+        if total == 0 or x == 0:
+            return 0
+        for i in range(self.n_visible):
+            w = <real *> (self.weights + i * self.h_bytes)
+            self.direction[i] = 0
+            for j in range(self.n_hidden):
+                self.direction[i] += turned[j] * w[j]
+            if self.gaussian[i]:
+                self.direction[i] /= self.visible.deviation[i]
+            self.direction[i] /= x
+        return sqrt(x) / total
+
+    cdef void _enter(
+        self, double mix, int thread, int team, real kind
+    ) noexcept nogil:
+        """Enter the parameters into their averages."""
+        cdef Py_ssize_t i, j, width = self.h_bytes // <Py_ssize_t> sizeof(real)
+        cdef real *w
+        cdef real *average
+        for i in range(
+            bound(self.n_visible, thread, team), bound(self.n_visible, thread + 1, team)
+        ):
+            w = <real *> (self.weights + i * self.h_bytes)
+            average = <real *> (self.average + i * self.h_bytes)
+            for j in range(width):
+                average[j] += (w[j] - average[j]) * <real> mix
+            self.b_average[i] += (self.b[i] - self.b_average[i]) * mix
+            self.log_variance_average[i] += mix * (
+                self.log_variance[i] - self.log_variance_average[i]
+            )
+        if thread == 0:
+            for j in range(self.n_hidden):
+                self.c_average[j] += (self.c[j] - self.c_average[j]) * mix

@@ -1,0 +1,454 @@
+# What units of a layer are: given its field x, a unit has p(s | x) ~ exp(s x - U(s)),
+# and for every kind there are the logarithm of its normaliser (log_partition), its
+# derivative (the mean), its second derivative (the variance), draws, and the energy U.
+#
+#   kind         states                  U(s)                    log_partition
+#   Bernoulli    0, 1                    0                       log(1 + e^x)
+#   Spin         -1, 1                   0                       log(2 cosh x)
+#   Categorical  one of a block is 1     0                       log sum_k e^x_k
+#   Gaussian     real                    (s - m)^2 / 2 v         m x + v x^2 / 2 + ...
+#   ReLU         real, not negative      s^2 / 2                 x^2 / 2 + log P(x) + ...
+#   Poisson      0, 1, 2, ...            log s!                  e^x
+#
+# with "..." for log(2 pi v) / 2 and P for the distribution function of the normal law.
+# Rows are worked on one by one; a draw depends on the numbers of its row and column.
+import numpy as np
+
+from cython.parallel cimport parallel
+from libc.math cimport M_PI, cosh, exp, fabs, lgamma, log, log1p, sqrt, tanh
+from libc.string cimport memcpy
+from scipy.special.cython_special cimport log_ndtr, ndtri_exp
+
+from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
+from ._panels cimport address, aligned
+from ._simd cimport PANEL_BYTES, Leaves, select_leaves
+
+from ._openmp import effective_n_threads
+
+ctypedef fused real:
+    float
+    double
+
+# What to find of rows of fields or of states.
+cpdef enum Wanted:
+    MEANS = 0
+    VARIANCES = 1
+    DRAWS = 2
+    LOG_PARTITIONS = 3
+    ENERGIES = 4
+
+cdef enum:
+    # Values that are worth a second thread.
+    LEAST_WORK = 20000
+
+cdef double LOG_2_PI = log(2 * M_PI)
+# Fields of Poisson units beyond this (means beyond 10^13) are held there.
+cdef double MOST_POISSON = 30.0
+
+
+cdef class Units:
+    """The units of a layer, by groups of columns.
+
+    groups : list of (kind, n_columns, block size)
+    mean, variance : of Gaussian units, one number a column
+    """
+
+    def __cinit__(self, groups, mean=None, variance=None):
+        cdef Py_ssize_t start = 0, k
+        self.n_groups = len(groups)
+        self.memory = {"groups": aligned(self.n_groups * sizeof(Group))}
+        self.groups = <Group *> address(self.memory["groups"])
+        for k, (kind, n, size) in enumerate(groups):
+            if size < 1 or n % size:
+                raise ValueError(f"{n} columns are no blocks of {size}")
+            self.groups[k].kind, self.groups[k].size = kind, size
+            self.groups[k].start, self.groups[k].stop = start, start + n
+            start += n
+            if kind == GAUSSIAN:
+                self.draws_normals = True
+            else:
+                self.draws_uniforms = True
+        self.n_units = start
+        self.mean = self._column("mean")
+        self.variance = self._column("variance")
+        self.deviation = self._column("deviation")
+        self.set_gaussian(
+            0.0 if mean is None else mean, 1.0 if variance is None else variance
+        )
+
+    cdef double *_column(self, str name) except NULL:
+        self.memory[name] = aligned(max(1, self.n_units) * 8)
+        return <double *> address(self.memory[name])
+
+    def set_gaussian(self, mean, variance):
+        """Change the means and variances (of every column) of Gaussian units."""
+        self.memory["mean"].view(float)[: self.n_units] = mean
+        self.memory["variance"].view(float)[: self.n_units] = variance
+        self.memory["deviation"].view(float)[: self.n_units] = np.sqrt(variance)
+
+    cdef Py_ssize_t n_panels(self, const Leaves *leaves) noexcept nogil:
+        return (self.n_units + leaves.lanes - 1) // leaves.lanes
+
+    cdef Py_ssize_t room(self, const Leaves *leaves) noexcept nogil:
+        return 3 * (self.n_panels(leaves) + 2) * PANEL_BYTES
+
+
+# ---- Single units ----
+
+
+cdef double relu_log_partition(double x) noexcept nogil:
+    return 0.5 * x * x + 0.5 * LOG_2_PI + log_ndtr(x)
+
+
+cdef double relu_mean(double x) noexcept nogil:
+    # Far below zero the sum would lose all digits: Mills' ratio, expanded.
+    cdef double t
+    if x < -30:
+        t = 1 / (x * x)
+        return -(1 - t * (2 - t * (10 - t * (74 - t * 706)))) / x
+    return x + exp(-0.5 * x * x - 0.5 * LOG_2_PI - log_ndtr(x))
+
+
+cdef double relu_variance(double x) noexcept nogil:
+    cdef double mean, t
+    if x < -30:
+        t = 1 / (x * x)
+        return t * (1 - t * (6 - t * (50 - t * 518)))
+    mean = relu_mean(x)
+    return 1 - (mean - x) * mean
+
+
+cdef double relu_draw(double x, double u) noexcept nogil:
+    """The s with P(S > s) = u."""
+    return max(0.0, x - ndtri_exp(log(u) + log_ndtr(x)))
+
+
+cdef double poisson_draw(double x, double u) noexcept nogil:
+    """Take the probabilities of counts from u, from the likeliest outwards."""
+    cdef double mean = exp(min(x, MOST_POISSON))
+    cdef double mode = <double> <long long> mean
+    cdef double up = exp(mode * log(mean) - mean - lgamma(mode + 1)) if mean else 1
+    cdef double down = up, k = mode, j = mode
+    u -= up
+    while u >= 0 and (up > 1e-300 or (down > 1e-300 and j > 0)):
+        k += 1
+        up *= mean / k
+        u -= up
+        if u < 0:
+            return k
+        if j > 0:
+            down *= j / mean
+            j -= 1
+            u -= down
+            if u < 0:
+                return j
+    return mode
+
+
+# ---- Rows ----
+
+
+cdef void subtract_largest(real *x, Py_ssize_t n, Py_ssize_t size) noexcept nogil:
+    """Shift blocks of x so that their largest is 0."""
+    cdef Py_ssize_t b, k
+    cdef real most
+    for b in range(n // size):
+        most = x[b * size]
+        for k in range(b * size + 1, (b + 1) * size):
+            most = max(most, x[k])
+        for k in range(b * size, (b + 1) * size):
+            x[k] -= most
+
+
+cdef void normalise(real *x, Py_ssize_t n, Py_ssize_t size) noexcept nogil:
+    """Scale blocks of x so that they sum to 1."""
+    cdef Py_ssize_t b, k
+    cdef real total
+    for b in range(n // size):
+        total = 0
+        for k in range(b * size, (b + 1) * size):
+            total += x[k]
+        for k in range(b * size, (b + 1) * size):
+            x[k] /= total
+
+
+cdef void group_means(
+    const Group *g, const Leaves *leaves, real *x, const double *mean,
+    const double *variance,
+) noexcept nogil:
+    """Fields -> means for the columns of a group, which start at x."""
+    cdef Py_ssize_t n = g.stop - g.start, k
+    cdef Py_ssize_t n_panels = (n + leaves.lanes - 1) // leaves.lanes
+    if g.kind == BERNOULLI:
+        leaves.logistic(<char *> x, n_panels)
+    elif g.kind == SPIN:
+        for k in range(n):
+            x[k] = 2 * x[k]
+        leaves.logistic(<char *> x, n_panels)
+        for k in range(n):
+            x[k] = 2 * x[k] - 1
+    elif g.kind == CATEGORICAL:
+        subtract_largest(x, n, g.size)
+        leaves.exponential(<char *> x, n_panels)
+        normalise(x, n, g.size)
+    elif g.kind == GAUSSIAN:
+        for k in range(n):
+            x[k] = <real> (mean[g.start + k] + variance[g.start + k] * x[k])
+    elif g.kind == RELU:
+        for k in range(n):
+            x[k] = <real> relu_mean(x[k])
+    else:
+        for k in range(n):
+            x[k] = min(x[k], <real> MOST_POISSON)
+        leaves.exponential(<char *> x, n_panels)
+
+
+cdef void group_draws(
+    const Group *g, const Leaves *leaves, real *x, const double *mean,
+    const double *variance, const double *deviation, const real *uniforms,
+    const real *normals,
+) noexcept nogil:
+    """Fields -> states for the columns of a group, which start at x.
+
+    uniforms, normals : random numbers for these columns.
+    """
+    cdef Py_ssize_t n = g.stop - g.start, k, b, chosen
+    cdef real left
+    if g.kind == BERNOULLI:
+        group_means(g, leaves, x, mean, variance)
+        for k in range(n):
+            x[k] = uniforms[k] < x[k]
+    elif g.kind == SPIN:
+        group_means(g, leaves, x, mean, variance)
+        for k in range(n):
+            x[k] = 1 if 2 * uniforms[k] - 1 < x[k] else -1
+    elif g.kind == CATEGORICAL:
+        group_means(g, leaves, x, mean, variance)
+        for b in range(n // g.size):
+            left, chosen = uniforms[b * g.size], -1
+            for k in range(b * g.size, (b + 1) * g.size):
+                # (The last one that has a probability, if rounding leaves a rest.)
+                if x[k] > 0 and left >= 0:
+                    chosen = k
+                left -= x[k]
+                x[k] = 0
+            x[chosen] = 1
+    elif g.kind == GAUSSIAN:
+        for k in range(n):
+            x[k] = <real> (
+                mean[g.start + k] + variance[g.start + k] * x[k]
+                + deviation[g.start + k] * normals[k]
+            )
+    elif g.kind == RELU:
+        for k in range(n):
+            x[k] = <real> relu_draw(x[k], uniforms[k])
+    else:
+        for k in range(n):
+            x[k] = <real> poisson_draw(x[k], uniforms[k])
+
+
+cdef void _row(
+    Units units, const Leaves *leaves, real *row, const Noise *noise, real *room,
+) noexcept nogil:
+    """Means of a row or, with noise, draws."""
+    cdef Py_ssize_t width = units.n_panels(leaves) * leaves.lanes
+    cdef real *part = room
+    cdef real *uniforms = room + width + 2 * leaves.lanes
+    cdef real *normals = uniforms + width + 2 * leaves.lanes
+    cdef Group *g
+    cdef int k
+    if noise != NULL and units.draws_uniforms:
+        leaves.uniforms(
+            <char *> uniforms, width // leaves.lanes, noise.key, noise.step, noise.row,
+            noise.purpose,
+        )
+    if noise != NULL and units.draws_normals:
+        # Other words than the uniform numbers of the same row.
+        leaves.normals(
+            <char *> normals, width // leaves.lanes, noise.key, noise.step, noise.row,
+            noise.purpose | 64,
+        )
+    for k in range(units.n_groups):
+        g = &units.groups[k]
+        if units.n_groups == 1:
+            part = row
+        else:  # The leaves want whole panels.
+            memcpy(part, row + g.start, (g.stop - g.start) * sizeof(real))
+        if noise == NULL:
+            group_means(g, leaves, part, units.mean, units.variance)
+        else:
+            group_draws(
+                g, leaves, part, units.mean, units.variance, units.deviation,
+                uniforms + g.start, normals + g.start,
+            )
+        if units.n_groups > 1:
+            memcpy(row + g.start, part, (g.stop - g.start) * sizeof(real))
+
+
+cdef void row_means(
+    Units units, const Leaves *leaves, char *row, char *room
+) noexcept nogil:
+    if leaves.itemsize == 4:
+        _row[float](units, leaves, <float *> row, NULL, <float *> room)
+    else:
+        _row[double](units, leaves, <double *> row, NULL, <double *> room)
+
+
+cdef void row_draws(
+    Units units, const Leaves *leaves, char *row, const Noise *noise, char *room
+) noexcept nogil:
+    if leaves.itemsize == 4:
+        _row[float](units, leaves, <float *> row, noise, <float *> room)
+    else:
+        _row[double](units, leaves, <double *> row, noise, <double *> room)
+
+
+cdef double row_log_partition(Units units, const real *row) noexcept nogil:
+    """Sum over the units of a row of fields."""
+    cdef double total = 0, x, most, part
+    cdef Group *g
+    cdef int k
+    cdef Py_ssize_t b, i, j
+    for k in range(units.n_groups):
+        g = &units.groups[k]
+        for b in range((g.stop - g.start) // g.size):
+            i = g.start + b * g.size
+            x = row[i]
+            if g.kind == BERNOULLI:
+                total += max(x, 0.0) + log1p(exp(-fabs(x)))
+            elif g.kind == SPIN:
+                total += fabs(x) + log1p(exp(-2 * fabs(x)))
+            elif g.kind == CATEGORICAL:
+                most, part = x, 0
+                for j in range(i + 1, i + g.size):
+                    most = max(most, <double> row[j])
+                for j in range(i, i + g.size):
+                    part += exp(row[j] - most)
+                total += most + log(part)
+            elif g.kind == GAUSSIAN:
+                total += units.mean[i] * x + 0.5 * (
+                    units.variance[i] * x * x + LOG_2_PI + log(units.variance[i])
+                )
+            elif g.kind == RELU:
+                total += relu_log_partition(x)
+            else:
+                total += exp(min(x, MOST_POISSON))
+    return total
+
+
+cdef double row_energy(Units units, const real *row) noexcept nogil:
+    """Sum of U over a row of states."""
+    cdef double total = 0, x
+    cdef Group *g
+    cdef int k
+    cdef Py_ssize_t i
+    for k in range(units.n_groups):
+        g = &units.groups[k]
+        if g.kind == GAUSSIAN:
+            for i in range(g.start, g.stop):
+                x = row[i] - units.mean[i]
+                total += 0.5 * x * x / units.variance[i]
+        elif g.kind == RELU:
+            for i in range(g.start, g.stop):
+                total += 0.5 * <double> row[i] * row[i]
+        elif g.kind == POISSON:
+            for i in range(g.start, g.stop):
+                total += lgamma(row[i] + 1)
+    return total
+
+
+cdef void row_variances(Units units, real *row) noexcept nogil:
+    """Fields -> variances of the units, in place."""
+    cdef Group *g
+    cdef int k
+    cdef Py_ssize_t b, i, j
+    cdef double x, most, part
+    for k in range(units.n_groups):
+        g = &units.groups[k]
+        for b in range((g.stop - g.start) // g.size):
+            i = g.start + b * g.size
+            x = row[i]
+            if g.kind == BERNOULLI:
+                row[i] = <real> (0.25 / cosh(min(fabs(x), 700.0) / 2) ** 2)
+            elif g.kind == SPIN:
+                row[i] = <real> (1 - tanh(x) ** 2)
+            elif g.kind == CATEGORICAL:
+                most, part = x, 0
+                for j in range(i + 1, i + g.size):
+                    most = max(most, <double> row[j])
+                for j in range(i, i + g.size):
+                    part += exp(row[j] - most)
+                for j in range(i, i + g.size):
+                    x = exp(row[j] - most) / part
+                    row[j] = <real> (x * (1 - x))
+            elif g.kind == GAUSSIAN:
+                row[i] = <real> units.variance[i]
+            elif g.kind == RELU:
+                row[i] = <real> relu_variance(x)
+            else:
+                row[i] = <real> exp(min(x, MOST_POISSON))
+
+
+# ---- What Python calls ----
+
+
+def evaluate(
+    Units units, const real[:, ::1] X, Wanted wanted, key=0, step=0, purpose=0,
+    Py_ssize_t row0=0,
+):
+    """What is wanted of rows of fields (or of states, for ENERGIES).
+
+    An array like X, or one number a row for LOG_PARTITIONS and ENERGIES. Row r draws
+    as row row0 + r of the random counter.
+    """
+    cdef Py_ssize_t n_rows = X.shape[0], n = X.shape[1], r
+    if n != units.n_units:
+        raise ValueError(f"there are {units.n_units} units, not {n}")
+    cdef const Leaves *leaves = select_leaves(sizeof(real))
+    dtype = np.float32 if real is float else np.float64
+    per_row = wanted in (LOG_PARTITIONS, ENERGIES)
+    out = np.zeros(n_rows) if per_row else np.zeros((n_rows, n), dtype)
+    if n_rows == 0 or n == 0:
+        return out
+    cdef double[::1] sums = out if per_row else np.empty(0)
+    cdef real[:, ::1] values = np.empty((0, 0), dtype) if per_row else out
+    cdef int n_threads = min(n_rows, effective_n_threads(n_rows * n, LEAST_WORK))
+    cdef Py_ssize_t width = units.n_panels(leaves) * PANEL_BYTES
+    cdef Py_ssize_t size = width + units.room(leaves)
+    memory = aligned(n_threads * size)
+    cdef char *scratch = address(memory)
+    cdef Noise noise
+    noise.key, noise.step, noise.purpose = key, step, purpose
+    cdef uint32_t first = <uint32_t> row0
+    cdef int thread, team
+    with nogil, parallel(num_threads=n_threads):
+        thread = omp_get_thread_num()
+        team = omp_get_num_threads()
+        for r in range(bound(n_rows, thread, team), bound(n_rows, thread + 1, team)):
+            if wanted == LOG_PARTITIONS:
+                sums[r] = row_log_partition(units, &X[r, 0])
+            elif wanted == ENERGIES:
+                sums[r] = row_energy(units, &X[r, 0])
+            else:
+                _evaluate_row(
+                    units, leaves, &X[r, 0], &values[r, 0], wanted, noise,
+                    first + <uint32_t> r, scratch + thread * size,
+                    scratch + thread * size + width,
+                )
+    return out
+
+
+cdef void _evaluate_row(
+    Units units, const Leaves *leaves, const real *x, real *out, Wanted wanted,
+    Noise noise, uint32_t number, char *row, char *room,
+) noexcept nogil:
+    noise.row = number
+    memcpy(row, x, units.n_units * sizeof(real))
+    if wanted == VARIANCES:
+        row_variances(units, <real *> row)
+    else:
+        _row(
+            units, leaves, <real *> row, &noise if wanted == DRAWS else NULL,
+            <real *> room,
+        )
+    memcpy(out, row, units.n_units * sizeof(real))

@@ -1,0 +1,184 @@
+"""How the columns of a table become visible units, and units columns again."""
+
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._units import Kind
+from .._validation import column_indices
+from ..units import Categorical, Gaussian, Mixed, as_unit
+
+CODES = "categorical"
+# Values that units of a kind can mean.
+RANGES = {
+    Kind.BERNOULLI: (0, 1),
+    Kind.SPIN: (-1, 1),
+    Kind.CATEGORICAL: (0, 1),
+    Kind.RELU: (0, np.inf),
+    Kind.POISSON: (0, np.inf),
+}
+
+
+class Columns:
+    """Which visible units the columns of a table are.
+
+    Parameters
+    ----------
+    visible : str, Unit or list of (columns, str or Unit)
+        What the columns hold; as parameter `visible` of `RBM`.
+
+    X : {ndarray, sparse matrix} of shape (n_samples, n_features)
+        Data, to find the numbers of categories in; or anything of that width.
+
+    names : ndarray of str, default=None
+        Names of the columns.
+
+    n_categories : ndarray of int of shape (n_features,), default=None
+        Numbers of categories of columns of codes, 0 for others, once known.
+
+    Attributes
+    ----------
+    runs : list of (start, stop, unit)
+        Columns next to each other that hold the same; unit is None for a column of
+        codes.
+
+    sizes : ndarray of shape (n_features,)
+        Number of visible units of every column.
+    """
+
+    def __init__(self, visible, X, names=None, n_categories=None):
+        n_features = X.shape[1]
+        self.specs, owner = [visible], np.zeros(n_features, int)
+        if isinstance(visible, list):
+            self.specs = [unit for _, unit in visible]
+            owner[:] = -1
+            for number, (columns, _) in enumerate(visible):
+                columns = column_indices(columns, n_features, names)
+                if (owner[columns] >= 0).any():
+                    raise ValueError(f"visible names columns {columns} more than once.")
+                owner[columns] = number
+            if (owner < 0).any():
+                raise ValueError(
+                    "visible says nothing of the columns "
+                    f"{np.flatnonzero(owner < 0).tolist()}."
+                )
+        units = [None if s == CODES else as_unit(s) for s in self.specs]
+        codes = np.array([unit is None for unit in units])[owner]
+        self.n_categories = n_categories
+        if n_categories is None:
+            self.n_categories = _count_categories(X, codes)
+        self.sizes = np.where(codes, self.n_categories, 1)
+        starts = np.flatnonzero(np.diff(owner, prepend=-1) | codes)
+        stops = np.append(starts[1:], n_features)
+        self.runs = [
+            (start, stop, units[owner[start]])
+            for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+        ]
+        learned = [isinstance(spec, str) and spec == "gaussian" for spec in self.specs]
+        self.learned = np.repeat(np.array(learned)[owner], self.sizes)
+        parts = [
+            (int(self.sizes[start:stop].sum()), self._unit(start, unit))
+            for start, stop, unit in self.runs
+        ]
+        for n, unit in parts:
+            unit.kernel(n)  # refuses columns that are no whole blocks
+        self.unit = parts[0][1] if len(parts) == 1 else Mixed(tuple(parts))
+        self.kinds = np.concatenate([np.full(n, int(unit.kind)) for n, unit in parts])
+        self.gaussian = self.kinds == Kind.GAUSSIAN
+        self.parts = parts
+
+    def _unit(self, start, unit):
+        return Categorical(int(self.sizes[start])) if unit is None else unit
+
+    @property
+    def has_codes(self):
+        """Whether any column holds codes of categories."""
+        return any(unit is None for _, _, unit in self.runs)
+
+    def with_gaussian(self, mean, variance):
+        """Return the units, with these means and variances of Gaussian ones."""
+        parts, at = [], 0
+        for n, unit in self.parts:
+            if unit.kind == Kind.GAUSSIAN:
+                where = slice(at, at + n)
+                unit = Gaussian(mean[where], np.sqrt(variance[where]))
+            parts.append((n, unit))
+            at += n
+        return parts[0][1] if len(parts) == 1 else Mixed(tuple(parts))
+
+    def check(self, estimator, X, *, quiet=False):
+        """Warn of values that the units cannot mean, unless `quiet`.
+
+        Refuses codes that are none.
+        """
+        for start, stop, unit in self.runs:
+            part = X[:, start:stop]
+            part = part.data if sp.issparse(part) else part
+            found = part[np.isfinite(part)] if part.dtype.kind == "f" else part
+            if not found.size:
+                continue
+            if unit is None:
+                most = self.n_categories[start] - 1
+                if (found != np.floor(found)).any() or found.min() < 0:
+                    raise ValueError(
+                        f"Column {start} must hold codes 0, 1, ... of categories."
+                    )
+                if found.max() > most:
+                    raise ValueError(
+                        f"Column {start} holds the code {found.max():g}, but its "
+                        f"codes in fit were at most {most}."
+                    )
+                continue
+            low, high = RANGES.get(unit.kind, (-np.inf, np.inf))
+            if not quiet and (found.min() < low or found.max() > high):
+                warnings.warn(
+                    f"{Kind(unit.kind).name.lower()} units stand for values in "
+                    f"[{low}, {high}] but columns {start} to {stop - 1} range over "
+                    f"[{found.min():.6g}, {found.max():.6g}]; scale them, or choose "
+                    f"another kind of visible units for {type(estimator).__name__}.",
+                    UserWarning,
+                    stacklevel=6,
+                )
+
+    def encode(self, X):
+        """Return rows of visible units: columns, codes as blocks one of which is 1."""
+        if not self.has_codes:
+            return X
+        X = X.toarray() if sp.issparse(X) else X
+        dtype = np.float32 if X.dtype == np.float32 else np.float64
+        out = np.empty((len(X), self.sizes.sum()), dtype)
+        at = 0
+        for start, stop, unit in self.runs:
+            n = self.sizes[start:stop].sum()
+            part = X[:, start:stop]
+            if unit is None:
+                part = np.where(np.isnan(part), np.nan, part == np.arange(n))
+            out[:, at : at + n] = part
+            at += n
+        return out
+
+    def decode(self, V):
+        """Return columns of rows of visible units: the likeliest of the categories."""
+        if not self.has_codes:
+            return V
+        columns, at = [], 0
+        for start, stop, unit in self.runs:
+            n = self.sizes[start:stop].sum()
+            part = V[:, at : at + n]
+            if unit is None:
+                part = part.argmax(axis=1)[:, np.newaxis].astype(V.dtype)
+            columns.append(part)
+            at += n
+        return np.hstack(columns)
+
+
+def _count_categories(X, codes):
+    """One more than the largest code of every column of codes, at least 1."""
+    counts = np.zeros(X.shape[1], int)
+    for column in np.flatnonzero(codes):
+        part = X[:, [column]]
+        part = part.toarray() if sp.issparse(part) else np.asarray(part, float)
+        part = part[np.isfinite(part)]
+        counts[column] = 1 + max(0, int(part.max())) if part.size else 1
+    return counts

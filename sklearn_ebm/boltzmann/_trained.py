@@ -1,0 +1,470 @@
+"""The training of restricted Boltzmann machines."""
+
+import numpy as np
+from scipy.special import expit
+from sklearn.utils import check_random_state
+
+from .._gibbs import Layer
+from .._missing import N_FIRST_SWEEPS, DrawnValues, fill_mean_field
+from .._panels import Panels
+from .._rows import Rows
+from .._scores import score_rows
+from .._tempering import TemperedChains
+from .._trainer import Trainer
+from .._training import Division, Run, gibbs_steps, minibatch_rates
+from .._validation import (
+    CallbackSupportMixin,
+    check_parameters,
+    check_rows,
+    check_values,
+    is_watched,
+    random_key,
+    with_callbacks,
+)
+from ..monitoring import (
+    Monitor,
+    Stopping,
+    extended,
+    may_be_idle,
+    report,
+    wants_history,
+)
+from ._base import FittedRBM, layered, means_of
+
+# Share of a minibatch's mean in the running mean of the hidden units, which
+# `centering` subtracts from them.
+OFFSET_RATE = 0.01
+# Makes the random key of missing values another than that of the training.
+MISSING_KEY = 0x9E3779B97F4A7C15
+# The same for chains that exchange temperatures.
+TEMPERING_KEY = 0xC2B2AE3D27D4EB4F
+
+
+# What a kernel trains, by its names in the state of the training; variances only
+# where there may be Gaussian units.
+PARAMETERS = "components", "intercept_hidden", "intercept_visible", "log_variance"
+
+
+class TrainedRBM(CallbackSupportMixin, FittedRBM):
+    """The training of a restricted Boltzmann machine, here of Bernoulli units.
+
+    An estimator that derives from it has the parameters of `BernoulliRBM`, or class
+    attributes in place of those it does not offer.
+    """
+
+    # ---- Training ----
+
+    @with_callbacks
+    def fit(self, X, y=None):
+        """Fit the model to the data X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data, values in [0, 1].
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        self : object
+            The fitted model.
+        """
+        self._check_parameters()
+        goes_on = self.warm_start and hasattr(self, "_state")
+        drawn = self._drawn_values(goes_on)
+        X, rows = self._check_training(X, drawn, goes_on)
+        if goes_on:
+            division = self._go_on(X, rows, n_seen=0)
+        else:
+            division = self._initialise(X, rows)
+        callbacks = self._init_callback_context(max_subtasks=self.n_iter)
+        callbacks.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        monitor = stopping = None
+        if self.verbose or self.early_stopping or wants_history(self):
+            monitor = self._monitor(X, division, drawn)
+        if self.early_stopping:
+            stopping = Stopping(self.monitor, self.tol, self.n_iter_no_change)
+        run = Run(self._trainer(rows), division, monitor, stopping, self._tempered())
+        watched = monitor is not None or is_watched(self)
+        try:
+            for epoch in range(self.n_iter):
+                task = callbacks.subcontext(task_name="epoch")
+                task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+                run.trainer.n_gibbs_steps = gibbs_steps(
+                    self.n_gibbs_steps, epoch, self.n_iter
+                )
+                rates = minibatch_rates(
+                    self.learning_rate,
+                    self.learning_rate_schedule,
+                    epoch,
+                    self.n_iter,
+                    run.n_batches,
+                )
+                # Only the last epoch's average is kept, but a watcher may want
+                # to see, or to stop at, any epoch.
+                averaging = self.average and (watched or epoch == self.n_iter - 1)
+                if drawn:
+                    new = goes_on and epoch == 0
+                    drawn.sweep(
+                        self._layers_of(run.trainer.parameters()),
+                        N_FIRST_SWEEPS if new else 1,
+                    )
+                self._train_epoch(run, rates, averaging)
+                if task.call_on_fit_task_end(
+                    estimator=self,
+                    X=X,
+                    y=y,
+                    reconstruction_attributes=lambda: self._fitted(run),
+                ):
+                    break
+                if stopping is not None and stopping.done:
+                    break
+        finally:
+            # Also when interrupted: what has been learned is kept.
+            self._store(run)
+        self._warn_of_idle_units(X, division, drawn)
+        callbacks.call_on_fit_task_end(
+            estimator=self, X=X, y=y, reconstruction_attributes=dict
+        )
+        return self
+
+    def partial_fit(self, X, y=None):
+        """Train on one pass over the minibatches of a part of the data.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data, any number of rows, values in [0, 1].
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        self : object
+            The fitted model.
+        """
+        self._check_parameters()
+        if self.early_stopping:
+            raise ValueError("partial_fit does not support early_stopping=True.")
+        first = not hasattr(self, "_state")
+        drawn = self._drawn_values(not first)
+        X, rows = self._check_training(X, drawn, not first)
+        if first:
+            division = self._initialise(X, rows)
+        else:
+            division = self._go_on(X, rows, n_seen=self._state["n_seen"])
+        run = Run(self._trainer(rows), division, tempered=self._tempered())
+        if drawn:
+            drawn.sweep(self._layers_of(run.trainer.parameters()), N_FIRST_SWEEPS)
+        rates = np.full(run.n_batches, float(self.learning_rate))
+        try:
+            self._train_epoch(run, rates, self.average)
+        finally:
+            self._store(run)
+        return self
+
+    def fit_transform(self, X, y=None, **fit_params):
+        """Fit the model to the data X and transform it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data, values in [0, 1].
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        **fit_params : dict
+            Further arguments of `fit`.
+
+        Returns
+        -------
+        h : ndarray of shape (n_samples, n_components)
+            Means of the hidden units.
+        """
+        self.fit(X, y, **fit_params)
+        return self._transform_again(X)
+
+    def _transform_again(self, X):
+        """Transform data whose values out of range have had their warning."""
+        X, rows = check_rows(self, X, scan=False, fill=self._mean_field())
+        means = means_of(rows, self._up(rows.dtype))
+        check_values(self, X, rows, quiet=True)
+        return means
+
+    def _check_parameters(self):
+        check_parameters(self)
+        if self.n_temperatures > 1 and not self.persistent:
+            raise ValueError(
+                f"n_temperatures={self.n_temperatures} needs chains that go on: "
+                "persistent=True."
+            )
+
+    def _check_training(self, X, drawn, goes_on):
+        """Validate data to train on; the data and their `Rows`."""
+        return check_rows(
+            self,
+            X,
+            reset=not goes_on,
+            dtype=self._dtype() if goes_on else None,
+            fill=drawn and drawn.fill,
+        )
+
+    def _drawn_values(self, goes_on):
+        """What draws missing values in training, if there may be any."""
+        if self.missing == "raise":
+            return None
+        if goes_on:
+            return DrawnValues(self._state["key"] ^ MISSING_KEY, self._state["step"])
+        return DrawnValues(random_key(self.random_state))
+
+    def _dtype(self):
+        """Dtype of the model that training goes on from."""
+        return self._state["components"].dtype
+
+    def _initialise(self, X, rows):
+        """Parameters, offsets and random keys before the first epoch.
+
+        Returns which rows are trained on.
+        """
+        rng = check_random_state(self.random_state)
+        components = rng.normal(0, 0.01, (self.n_components, rows.n_columns))
+        key = random_key(rng)
+        division = self._divide(X, rows, key)
+        self._state = {
+            "components": components.astype(rows.dtype),
+            "intercept_hidden": np.zeros(self.n_components, rows.dtype),
+            "visible_offset": division.column_means,
+            "n_seen": division.n_rows,
+            "key": key,
+            "step": 0,
+            **self._first_state(X, rows.dtype, division),
+        }
+        self._sampling_key, self._sampling_step = random_key(rng), 0
+        self.n_iter_ = 0
+        self.history_ = {"learning_rate": [], "seconds": [], "weight_norm": []}
+        self.__dict__.pop("h_samples_", None)
+        return division
+
+    def _first_state(self, X, dtype, division):
+        """What the state of the training begins with, by what the units are."""
+        # Smoothed: a feature that was never on may still be. (Clipped: a warning
+        # has been given if these are not means of probabilities.)
+        n_rows, mean = division.n_rows, np.clip(division.column_means, 0, 1)
+        odds = (n_rows * mean + 0.5) / (n_rows * (1 - mean) + 0.5)
+        return {
+            "intercept_visible": np.log(odds).astype(dtype),
+            "hidden_offset": np.full(self.n_components, 0.5, dtype),
+        }
+
+    def _go_on(self, X, rows, n_seen):
+        """Take rows into the mean of the n_seen rows before them.
+
+        Returns which of them are trained on.
+        """
+        state = self._state
+        if len(state["components"]) != self.n_components:
+            raise ValueError(
+                f"n_components={self.n_components} does not fit the model that "
+                f"training goes on from, which has {len(state['components'])}."
+            )
+        division = self._divide(X, rows, state["key"])
+        change = division.column_means - state["visible_offset"]
+        n_seen += division.n_rows
+        share = division.n_rows / n_seen
+        self._state = state | {
+            "visible_offset": state["visible_offset"] + change * share,
+            "n_seen": n_seen,
+        }
+        return division
+
+    def _divide(self, X, rows, key):
+        """Return which rows are trained on and which held out."""
+        fraction = self.validation_fraction if self.early_stopping else 0
+        return Division(X, rows, fraction, key)
+
+    def _trainer(self, rows):
+        """Return a kernel that goes on from the state of the training."""
+        state = self._state
+        trainer = self._kernel(
+            rows,
+            batch_size=self.batch_size,
+            chains=self._chains() if self.persistent else None,
+            key=state["key"],
+            step=state["step"],
+            n_gibbs_steps=np.ravel(self.n_gibbs_steps)[-1],
+        )
+        trainer.momentum = self.momentum
+        trainer.weight_decay = self.weight_decay
+        trainer.nesterov = self.nesterov
+        trainer.l1_decay = self.l1_decay
+        if self.sparsity_target is not None:
+            trainer.sparsity_target = self.sparsity_target
+            trainer.sparsity_cost = self.sparsity_cost
+        trainer.max_norm = self.max_norm or 0.0
+        trainer.offset_rate = OFFSET_RATE if self.centering else 0.0
+        if self.momentum:
+            trainer.start_velocity(state.get("velocity"))
+        if self.fast_learning_rate and self.persistent:
+            trainer.fast_learning_rate = self.fast_learning_rate
+            trainer.start_fast(state.get("fast"))
+        return trainer
+
+    def _kernel(self, rows, **settings):
+        """Return the kernel that trains machines of such units."""
+        state = self._state
+        return Trainer(
+            rows,
+            state["components"],
+            state["intercept_hidden"],
+            state["intercept_visible"],
+            visible_offset=state["visible_offset"] if self.centering else 0.0,
+            hidden_offset=state["hidden_offset"] if self.centering else 0.0,
+            **settings,
+        )
+
+    def _tempered(self):
+        """Return what makes the chains exchange temperatures, if they are to."""
+        if self.n_temperatures == 1:
+            return None
+        state = self._state
+        return TemperedChains(
+            self.n_chains or self.batch_size,
+            self.n_temperatures,
+            state["visible_offset"],
+            state["key"] ^ TEMPERING_KEY,
+            state.get("tempered"),
+        )
+
+    def _chains(self):
+        """Hidden states to start from: the last ones, or new ones."""
+        state, n_chains = self._state, self.n_chains or self.batch_size
+        chains = getattr(self, "h_samples_", None)
+        if chains is not None and len(chains) == n_chains:
+            return chains
+        return self._first_chains(n_chains, state["key"], state["step"])
+
+    def _first_chains(self, n_chains, key, step):
+        """Hidden states given the mean of the data."""
+        state, rng = self._state, np.random.default_rng([key, step, 1])
+        field = _product(state["components"], state["visible_offset"])
+        mean = expit(state["intercept_hidden"] + field)
+        return rng.random((n_chains, self.n_components)) < mean
+
+    def _train_epoch(self, run, rates, averaging):
+        """One pass over the data, entered in the history."""
+        entry = run.epoch(self._state["key"], rates, averaging)
+        # An interrupt finds all of an epoch's entry or nothing of it; and whoever
+        # kept the history as it was keeps it so.
+        self.__dict__.update(
+            history_=extended(self.history_, self.n_iter_, entry),
+            n_iter_=self.n_iter_ + 1,
+        )
+        run.end_epoch(entry, self.n_iter_)
+        if self.verbose and run.monitor is not None:
+            report(self, entry)
+
+    def _monitor(self, X, division, drawn):
+        """Return what watches the training on a fixed sample of the rows."""
+        mean = self._state["visible_offset"].astype(self._dtype())
+        return Monitor(
+            X,
+            division,
+            self._state["key"],
+            self._dtype(),
+            lambda *parameters: self._view(parameters, mean),
+            drawn and drawn.missing_in,
+        )
+
+    def _view(self, parameters, mean):
+        """Return what a monitor looks at."""
+        return _Snapshot(*parameters, mean)
+
+    def _layers_of(self, parameters):
+        """Return the model with these parameters as a value."""
+        return layered(*parameters)
+
+    def _warn_of_idle_units(self, X, division, drawn):
+        """Warn if the fit has left hidden units dead or saturated."""
+        fields = _product(self.components_, division.column_means)
+        # Next to nothing for a model in good health: the data are not looked at.
+        if may_be_idle(fields + self.intercept_hidden_):
+            self._monitor(X, division, drawn).warn_of_idle_units(
+                type(self).__name__,
+                (self.components_, self.intercept_hidden_, self.intercept_visible_),
+            )
+
+    def _fitted(self, run):
+        """Return the public attributes that a run has arrived at."""
+        fitted = self._public(run.parameters())
+        if run.best is not None:
+            fitted["best_n_iter_"] = run.best["n_iter"]
+        if self.persistent:
+            fitted["h_samples_"] = run.trainer.chains()
+        return fitted
+
+    def _public(self, parameters):
+        """Return the public attributes of a model with these parameters."""
+        components, hidden, visible = parameters
+        return {
+            "components_": components,
+            "intercept_hidden_": hidden,
+            "intercept_visible_": visible,
+            "visible_mean_": self._state["visible_offset"].astype(components.dtype),
+        }
+
+    def _store(self, run):
+        """Keep what a run has arrived at, and what it needs to go on."""
+        trainer = run.trainer
+        state = self._state | {"step": int(trainer.next_step)}
+        state |= zip(PARAMETERS, trainer.parameters(), strict=False)
+        if self.centering:
+            state["hidden_offset"] = trainer.hidden_offset()
+        if self.momentum:
+            state["velocity"] = trainer.velocities()
+        if run.tempered is not None:
+            state["tempered"] = run.tempered.state()
+        if self.fast_learning_rate and self.persistent:
+            state["fast"] = trainer.fast_parameters()
+        self.__dict__.pop("best_n_iter_", None)
+        self.__dict__.update(self._fitted(run), _state=state)
+
+
+class _Snapshot:
+    """Parameters at some moment of the training, as functions of rows."""
+
+    def __init__(self, components, intercept_hidden, intercept_visible, mean):
+        self.components, self.intercept_visible = components, intercept_visible
+        self.layers = layered(components, intercept_hidden, intercept_visible)
+        self.mean = mean
+        self.up = Layer(Panels.from_columns(components), intercept_hidden)
+        self.down = Layer(Panels.from_rows(components), intercept_visible)
+
+    def rows(self, X, dtype):
+        return Rows(X, dtype)
+
+    def fill(self, X):
+        return fill_mean_field(self.layers, X, self.mean)
+
+    def hidden_means(self, rows):
+        return means_of(rows, self.up)
+
+    def visible_means(self, hidden):
+        return means_of(Rows(hidden), self.down)
+
+    def free_energy(self, rows):
+        return score_rows(rows, self.up, self.intercept_visible)
+
+    def pseudo_likelihood(self, rows, skipped=None):
+        skipped = None if skipped is None else skipped.view(np.uint8)
+        return score_rows(
+            rows, self.up, self.intercept_visible, self.components, skipped=skipped
+        )
+
+
+def _product(matrix, vector):
+    # Not by BLAS, whose sums depend on the number of threads.
+    return np.einsum("ij,j->i", matrix, vector)

@@ -1,0 +1,501 @@
+"""Restricted Boltzmann machines with units of any kinds."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._gibbs import Purpose
+from .._machines import Machine, chunks
+from .._missing import fill_mean_field, missing_values
+from .._unit_paths import state_counts
+from .._unit_trainer import UnitTrainer
+from .._units import Kind, Wanted, evaluate
+from .._validation import (
+    check_choice,
+    check_count,
+    check_missing,
+    check_rows,
+    check_states,
+)
+from ..layered import Layered
+from ..likelihood import log_partition
+from ..samplers._draws import IMPUTING_METHODS, fill_in
+from ..units import as_unit, check_pair, kinds_of
+from ._columns import Columns
+from ._trained import TrainedRBM
+
+# Bound on the gradient of a weight between real values or counts and hidden units:
+# a row far out moves a weight by no more than learning_rate.
+CLIP = 1.0
+# What an estimate of log Z takes when a score is asked for.
+SCORE_BETAS, SCORE_RUNS, SCORE_SEED = 1000, 100, 0
+# A layer with at most so many states is enumerated instead.
+MOST_STATES = 2**14
+
+
+class UnitsRBM(TrainedRBM):
+    """What `RBM` and its named variants share; two Bernoulli layers are left alone.
+
+    An estimator that derives from it has `visible`, `hidden` and `standardize`.
+    """
+
+    # What only Bernoulli units have kernels for.
+    n_temperatures = 1
+    fast_learning_rate = 0.0
+    early_stopping = False
+    monitor = None
+
+    @property
+    def _bits(self):
+        return self.visible == self.hidden == "bernoulli"
+
+    # ---- Use ----
+
+    def transform(self, X):
+        """Compute the means of the hidden units, given the visible ones.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The data to be transformed.
+
+        Returns
+        -------
+        h : ndarray of shape (n_samples, n_components)
+            Means of the hidden units.
+        """
+        if self._bits:
+            return super().transform(X)
+        X, machine = self._check_use(X)
+        return np.vstack([machine.up.means(c) for c in chunks(X, machine.dtype)])
+
+    def _transform_again(self, X):
+        if self._bits:
+            return super()._transform_again(X)
+        X, machine = self._check_use(X, quiet=True)
+        return np.vstack([machine.up.means(c) for c in chunks(X, machine.dtype)])
+
+    def inverse_transform(self, X):
+        """Compute the means of the visible units, given the hidden ones.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_components)
+            States or means of the hidden units.
+
+        Returns
+        -------
+        v : ndarray of shape (n_samples, n_features)
+            Means of the visible units; the likeliest category where a column holds
+            codes of categories.
+        """
+        if self._bits:
+            return super().inverse_transform(X)
+        check_is_fitted(self)
+        X, _ = check_states(self, X, self.components_.shape[0], "X", quiet=True)
+        machine = self._machine(X.dtype)
+        means = [machine.down.means(c) for c in chunks(X, machine.dtype)]
+        return self._columns().decode(np.vstack(means))
+
+    def free_energy(self, X):
+        """Compute the free energy F(v) = -log sum_h exp(-E(v, h)).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        Returns
+        -------
+        free_energy : ndarray of shape (n_samples,)
+            Free energies in nats, so that ``log p(v) = -F(v) - log Z``.
+        """
+        if self._bits:
+            return super().free_energy(X)
+        X, machine = self._check_use(X)
+        return machine.free_energy(X)
+
+    def score_samples(self, X):
+        """Compute the log-likelihood of X (of two Bernoulli layers the pseudo-).
+
+        The normaliser, log Z, is found when it is first needed, and kept: exactly
+        if a layer has at most 2^14 states, otherwise by annealed importance
+        sampling with a fixed seed (see `sklearn_ebm.likelihood.log_partition`,
+        which also tells its error). Where values are missing, mean-field values
+        take their place. With ``visible="bernoulli"`` and ``hidden="bernoulli"``
+        it is the pseudo-log-likelihood of `BernoulliRBM`, which needs no log Z.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_samples,)
+            Log-likelihoods in nats; of columns of counts and categories those of
+            probabilities, of real ones those of densities.
+        """
+        if self._bits:
+            return super().score_samples(X)
+        free_energy = self.free_energy(X)
+        if not hasattr(self, "_log_z"):
+            self._log_z = self._estimate_log_z()
+        return -free_energy - self._log_z
+
+    def _estimate_log_z(self):
+        layers = self._layered()
+        sizes = state_counts(layers)
+        if min(sizes) <= MOST_STATES:
+            return float(log_partition(layers))
+        return float(
+            log_partition(
+                self,
+                "ais",
+                betas=SCORE_BETAS,
+                n_runs=SCORE_RUNS,
+                reverse=False,
+                random_state=SCORE_SEED,
+            )
+        )
+
+    def gibbs(self, v):
+        """Perform one Gibbs sampling step.
+
+        Parameters
+        ----------
+        v : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units to start from.
+
+        Returns
+        -------
+        v_new : ndarray of shape (n_samples, n_features)
+            Values of the visible units after one step.
+
+        Notes
+        -----
+        Successive calls use fresh random bits; the sequence of calls is
+        reproducible from the `random_state` of the fit.
+        """
+        if self._bits:
+            return super().gibbs(v)
+        X, machine = self._check_use(v)
+        key, step = self._draws()
+        self._use_draws(1)
+        return self._columns().decode(machine.sweep(X, key, step)[1])
+
+    def impute(
+        self, X, *, mask=None, n_gibbs_steps=100, method="mean", random_state=None
+    ):
+        """Fill in missing values, given the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Values of the visible units; NaN where they are missing.
+
+        mask : array-like of bool of shape (n_samples, n_features) or \
+                (n_features,), default=None
+            Further values that are taken for missing.
+
+        n_gibbs_steps : int, default=100
+            Gibbs steps of a chain of every row, the first half of them a warm-up.
+
+        method : {"mean", "sample"}, default="mean"
+            "mean" fills in conditional means (the likeliest category where a column
+            holds codes), "sample" a joint draw from the conditional distribution.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the chains. None goes on with the sequence of `gibbs`.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            The data, missing values filled in.
+        """
+        if self._bits:
+            return super().impute(
+                X,
+                mask=mask,
+                n_gibbs_steps=n_gibbs_steps,
+                method=method,
+                random_state=random_state,
+            )
+        check_is_fitted(self)
+        columns = self._columns()
+        X, missing = check_missing(self, X, mask, quiet=True)
+        columns.check(self, X)
+        n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
+        check_choice(method, "method", IMPUTING_METHODS)
+        draws = self._draws(random_state)
+        if random_state is None:
+            self._use_draws(n_steps + 1)
+        missing = np.repeat(missing, columns.sizes, axis=1)
+        filled = fill_in(self, columns.encode(X), missing, n_steps, method, *draws)
+        return columns.decode(filled)
+
+    def _encode(self, X):
+        """Columns of values that chains are to have, as visible units."""
+        if X is None or self._bits:
+            return X
+        X = np.atleast_2d(np.asarray(X, float))
+        return self._columns().encode(X)
+
+    def _decode(self, V):
+        return V if self._bits else self._columns().decode(V)
+
+    def _check_use(self, X, quiet=False):
+        """Validate data to use the model on: visible units, and a machine for them."""
+        check_is_fitted(self)
+        columns, missing = self._columns(), self.missing == "latent"
+
+        def fill(X):
+            if not missing:
+                refuse_missing(X, type(self).__name__)
+            columns.check(self, X, quiet=quiet)
+            X = columns.encode(X)
+            return fill_mean_field(self._layered(), X, self.visible_mean_)
+
+        X, rows = check_rows(self, X, fill=fill, quiet=True)
+        return X, self._machine(rows.dtype)
+
+    def _machine(self, dtype):
+        return Machine(self._layered(), dtype if dtype == np.float32 else np.float64)
+
+    def _columns(self):
+        """Which visible units the columns are."""
+        return Columns(
+            self.visible,
+            np.empty((0, self.n_features_in_)),
+            getattr(self, "feature_names_in_", None),
+            getattr(self, "n_categories_", None),
+        )
+
+    def _layered(self):
+        if self._bits:
+            return super()._layered()
+        check_is_fitted(self)
+        columns = self._columns()
+        bias = self.intercept_visible_.astype(float)
+        variance = self.variance_.astype(float)
+        weights = self.components_.T
+        if columns.gaussian.any():
+            weights = (weights / variance[:, np.newaxis]).astype(weights.dtype)
+        return Layered(
+            (columns.with_gaussian(bias, variance), as_unit(self.hidden)),
+            (weights,),
+            (np.where(columns.gaussian, 0.0, bias), self.intercept_hidden_),
+        )
+
+    def _base_layer(self):
+        """Independent visible units near the model's: what they are, their biases."""
+        columns, mean = self._columns(), self.visible_mean_.astype(float)
+        deviation = self.visible_scale_.astype(float)
+        bias = _bias_for(columns.kinds, mean, np.full(len(mean), 1e-3))
+        return (
+            columns.with_gaussian(mean, np.square(deviation)),
+            np.where(columns.gaussian, 0.0, bias),
+        )
+
+    # ---- Training ----
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        if not self._bits:
+            hidden = as_unit(self.hidden)
+            hidden.kernel(self.n_components)  # refuses what are no whole blocks
+
+    def _check_training(self, X, drawn, goes_on):
+        if self._bits:
+            return super()._check_training(X, drawn, goes_on)
+        self.__dict__.pop("_log_z", None)
+        found = {}
+
+        def fill(X):
+            if drawn is None:
+                refuse_missing(X, type(self).__name__)
+            known = self.n_categories_ if goes_on else None
+            names = getattr(self, "feature_names_in_", None)
+            columns = Columns(self.visible, X, names, known)
+            check_pair(columns.unit, as_unit(self.hidden))
+            columns.check(self, X)
+            found["n_categories_"] = columns.n_categories
+            X = columns.encode(X)
+            return X if drawn is None else drawn.fill(X, real=columns.gaussian)
+
+        X, rows = check_rows(
+            self,
+            X,
+            reset=not goes_on,
+            dtype=self._dtype() if goes_on else None,
+            fill=fill,
+            quiet=True,
+        )
+        self.__dict__.update(found)
+        return X, rows
+
+    def _first_state(self, X, dtype, division):
+        if self._bits:
+            return super()._first_state(X, dtype, division)
+        columns, mean = self._columns(), division.column_means
+        variance = _variances(X, division.training, mean)
+        scale = np.ones(len(mean))
+        shift = np.zeros(len(mean))
+        spread = np.where(variance > 0, variance, 1.0)
+        if self.standardize:
+            scale = np.where(columns.gaussian, np.sqrt(spread), 1.0)
+            shift = np.where(columns.gaussian, mean, 0.0)
+        _, first = columns.unit._gaussian(len(mean))
+        first = np.where(columns.learned, spread, first) / np.square(scale)
+        bias = _bias_for(columns.kinds, mean, 0.5 / division.n_rows)
+        bias = np.where(columns.gaussian, (mean - shift) / scale, bias)
+        nothing = np.zeros((1, self.n_components))
+        return {
+            "intercept_visible": bias.astype(dtype),
+            "log_variance": np.where(columns.gaussian, np.log(first), 0).astype(dtype),
+            "hidden_offset": as_unit(self.hidden).mean(nothing)[0].astype(dtype),
+            "shift": shift,
+            "scale": scale,
+            "visible_scale": np.sqrt(spread),
+        }
+
+    def _kernel(self, rows, **settings):
+        if self._bits:
+            return super()._kernel(rows, **settings)
+        state, columns = self._state, self._columns()
+        offset = (state["visible_offset"] - state["shift"]) / state["scale"]
+        hidden = as_unit(self.hidden)
+        trainer = UnitTrainer(
+            rows,
+            columns.unit.kernel(len(offset)),
+            hidden.kernel(self.n_components),
+            state["components"],
+            state["intercept_hidden"],
+            state["intercept_visible"],
+            state["log_variance"],
+            visible_offset=offset if self.centering else 0.0,
+            hidden_offset=state["hidden_offset"] if self.centering else 0.0,
+            gaussian=columns.gaussian,
+            learned=columns.learned,
+            shift=state["shift"],
+            scale=state["scale"],
+            **settings,
+        )
+        real = {Kind.GAUSSIAN, Kind.RELU, Kind.POISSON}
+        if real & (kinds_of(columns.unit) | kinds_of(hidden)):
+            trainer.clip = CLIP
+        trainer.unbounded = check_pair(columns.unit, hidden)
+        return trainer
+
+    def _first_chains(self, n_chains, key, step):
+        if self._bits:
+            return super()._first_chains(n_chains, key, step)
+        state = self._state
+        seen = (state["visible_offset"] - state["shift"]) / state["scale"]
+        seen = seen / np.exp(state["log_variance"].astype(float))
+        field = np.einsum("ij,j->i", state["components"].astype(float), seen)
+        field += state["intercept_hidden"]
+        return evaluate(
+            as_unit(self.hidden).kernel(self.n_components),
+            np.tile(field, (n_chains, 1)),
+            Wanted.DRAWS,
+            key=key,
+            step=step,
+            purpose=int(Purpose.DRAW_SWAP),
+        )
+
+    def _public(self, parameters):
+        if self._bits:
+            return super()._public(parameters)
+        components, hidden, visible, log_variance = (
+            x.astype(float) for x in parameters
+        )
+        state, dtype = self._state, parameters[0].dtype
+        shift, scale = state["shift"], state["scale"]
+        seen = shift / scale / np.exp(log_variance)
+        fitted = {
+            "components_": components * scale,
+            "intercept_hidden_": hidden - np.einsum("ij,j->i", components, seen),
+            "intercept_visible_": shift + scale * visible,
+            "variance_": np.square(scale) * np.exp(log_variance),
+            "visible_mean_": state["visible_offset"],
+            "visible_scale_": state["visible_scale"],
+        }
+        return {name: value.astype(dtype) for name, value in fitted.items()}
+
+    def _layers_of(self, parameters):
+        if self._bits:
+            return super()._layers_of(parameters)
+        return self._view(parameters, None).layers
+
+    def _view(self, parameters, mean):
+        if self._bits:
+            return super()._view(parameters, mean)
+        return _View(self, self._public(parameters))
+
+    def _warn_of_idle_units(self, X, division, drawn):
+        if self._bits:
+            super()._warn_of_idle_units(X, division, drawn)
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if hasattr(self, "variance_"):
+            self._columns()
+
+
+class _View:
+    """Parameters at some moment of the training, as a monitor looks at them."""
+
+    def __init__(self, estimator, fitted):
+        twin = type(estimator).__new__(type(estimator))
+        twin.__dict__.update(estimator.__dict__ | fitted)
+        self.layers, self.mean = twin._layered(), fitted["visible_mean_"]
+        self.machine = Machine(self.layers)
+
+    def rows(self, X, dtype):
+        return next(chunks(X, dtype))
+
+    def fill(self, X):
+        return fill_mean_field(self.layers, X, self.mean)
+
+    def hidden_means(self, X):
+        return self.machine.up.means(X)
+
+    def visible_means(self, hidden):
+        return self.machine.down.means(hidden)
+
+    def free_energy(self, X):
+        return self.machine.free_energy(X)
+
+
+def refuse_missing(X, name):
+    """Raise an error if values are missing."""
+    if missing_values(X) is not None:
+        raise ValueError(
+            f"Input X contains NaN. {name} takes them for values that are not known "
+            "with missing='latent'."
+        )
+
+
+def _bias_for(kinds, mean, little):
+    """Biases of independent units with these means, each at least `little` off."""
+    near = np.clip(mean, 0, 1)
+    bernoulli = np.log((near + little) / (1 - near + little))
+    spins = np.clip((mean + 1) / 2, 0, 1)
+    choices = [
+        (Kind.BERNOULLI, bernoulli),
+        (Kind.SPIN, np.log((spins + little) / (1 - spins + little)) / 2),
+        (Kind.CATEGORICAL, np.log(near + little)),
+        (Kind.POISSON, np.log(np.maximum(mean, 0) + little)),
+        (Kind.RELU, mean),
+    ]
+    return np.select([kinds == kind for kind, _ in choices], [x for _, x in choices])
+
+
+def _variances(X, numbers, mean):
+    """Variances of columns over some rows (their numbers, or how many)."""
+    total, n_rows = np.zeros(len(mean)), np.size(numbers)
+    if np.ndim(numbers) == 0:
+        n_rows, numbers = numbers, None
+    for chunk in chunks(X if numbers is None else X[numbers], np.float64):
+        total += np.square(chunk - mean).sum(axis=0)
+    return total / n_rows

@@ -1,0 +1,236 @@
+"""Restricted Boltzmann machines of Gaussian visible units."""
+
+from numbers import Real
+
+from .._validation import Interval, StrOptions
+from ..units import Gaussian
+from ._unit_rbm import UnitsRBM
+from .rbm import RBM
+
+
+class GaussianRBM(UnitsRBM):
+    """Restricted Boltzmann machine of Gaussian visible units, for real features.
+
+    A layer of real visible units v and a layer of hidden units h with energy
+    ``E(v, h) = sum (v - b)^2 / (2 variance) - c.h - (v / variance).W.h`` (for
+    Bernoulli hidden units) and ``p(v, h) = exp(-E) / Z``: given the hidden units the
+    features are independent normal variables with means ``b + W.h``, so that the
+    data are a mixture of as many Gaussians as h has states, whose means share
+    their parameters [1]_. Trained by stochastic ascent of the likelihood with
+    persistent Gibbs chains.
+
+    Parameters
+    ----------
+    n_components : int, default=256
+        Number of hidden units.
+
+    hidden : {"bernoulli", "spin", "gaussian", "relu"} or Unit, default="bernoulli"
+        What the hidden units are, as in `RBM`.
+
+    variance : "learned" or float, default="learned"
+        Variances of the features given the hidden units: one learned for each, or
+        this one for all, in the units of the data.
+
+    learning_rate : float, default=0.03
+        Size of a step along the gradient of the mean log-likelihood (in nats) of
+        a minibatch. Long fits of few rows want less.
+
+    batch_size : int, default=10
+        Number of rows in a minibatch.
+
+    n_iter : int, default=10
+        Number of epochs: passes over the training data.
+
+    verbose : int, default=0
+        If not 0, print a line an epoch. Never changes the model.
+
+    random_state : int, RandomState instance or None, default=None
+        Seeds the initial weights, the order of the rows and all sampling. An int
+        gives the same model bit for bit, on any number of threads.
+
+    n_gibbs_steps : int or tuple of two int, default=1
+        Gibbs sweeps of the chains for each minibatch; a pair lets them grow from
+        epoch to epoch.
+
+    persistent : bool, default=True
+        Whether the chains go on from where the last minibatch left them (PCD) or
+        start at the rows of the minibatch (CD).
+
+    n_chains : int or None, default=None
+        Number of persistent chains; None means `batch_size`.
+
+    momentum : float, default=0.0
+        Share of the last step's velocity in the next one, in [0, 1).
+
+    nesterov : bool, default=False
+        Whether the momentum is Nesterov's.
+
+    weight_decay : float, default=0.0
+        Strength of the L2 penalty on the weights.
+
+    l1_decay : float, default=0.0
+        Strength of the L1 penalty on the weights.
+
+    sparsity_target : float or None, default=None
+        Mean, over the data, that hidden units are pulled to.
+
+    sparsity_cost : float, default=0.1
+        Strength of that pull.
+
+    max_norm : float or None, default=None
+        Largest norm that the weights of a hidden unit may have.
+
+    centering : bool, default=True
+        Whether to follow the centred gradient.
+
+    learning_rate_schedule : {"constant", "linear"}, default="constant"
+        "linear" lets the learning rate fall to zero over the epochs of `fit`.
+
+    average : bool, default=True
+        Whether the fitted parameters are means over the last epoch.
+
+    warm_start : bool, default=False
+        Whether `fit` goes on from the current parameters and chains.
+
+    missing : {"raise", "latent"}, default="raise"
+        Whether NaN is an error or a value that is not known, as in `BernoulliRBM`.
+
+    standardize : bool, default=True
+        Whether to train on features less their mean and divided by their standard
+        deviation, as most need. Attributes and results are in the units of the
+        data either way.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Weights, in the units of the features.
+
+    intercept_hidden_ : ndarray of shape (n_components,)
+        Biases of the hidden units.
+
+    intercept_visible_ : ndarray of shape (n_features,)
+        Means of the features without hidden units.
+
+    variance_ : ndarray of shape (n_features,)
+        Variances of the features given the hidden units.
+
+    h_samples_ : ndarray of shape (n_chains, n_components)
+        States of the hidden units of the persistent chains. Only with
+        ``persistent=True``.
+
+    visible_mean_ : ndarray of shape (n_features,)
+        Mean of the training data.
+
+    visible_scale_ : ndarray of shape (n_features,)
+        Standard deviations of the training data, 1 where they are 0.
+
+    n_iter_ : int
+        Number of epochs since the parameters were initialised.
+
+    history_ : dict of list
+        For every epoch: "learning_rate", "seconds", "weight_norm", and if asked for
+        by `verbose` numbers found on a sample of the training rows.
+
+    n_features_in_ : int
+        Number of features seen during `fit`.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`. Defined only when X has feature
+        names that are all strings.
+
+    See Also
+    --------
+    RBM : The same for features of any kinds.
+    sklearn.decomposition.FactorAnalysis : Gaussian factors and features.
+
+    Notes
+    -----
+    Parameters that are not explained at length here are those of `BernoulliRBM`.
+    Variances are learned in place with the weights and stay above a thousandth of
+    those of the data. The gradient of W and b is multiplied by the variance, so
+    that steps do not depend on the units of measurement; a gradient of a weight
+    (in standard deviations) beyond 1 counts as 1.
+
+    References
+    ----------
+    .. [1] K. Cho, A. Ilin, T. Raiko, "Improved learning of Gaussian-Bernoulli
+       restricted Boltzmann machines", ICANN 2011.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn_ebm import GaussianRBM
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> rbm = GaussianRBM(n_components=4, n_iter=100, random_state=0).fit(X)
+    >>> rbm.sample(3, random_state=0).shape
+    (3, 4)
+    """
+
+    _parameter_constraints: dict = {
+        **RBM._parameter_constraints,
+        "variance": [
+            StrOptions({"learned"}),
+            Interval(Real, 0, None, closed="neither"),
+        ],
+    }
+    _parameter_constraints.pop("visible")
+
+    def __init__(
+        self,
+        n_components=256,
+        *,
+        hidden="bernoulli",
+        variance="learned",
+        learning_rate=0.03,
+        batch_size=10,
+        n_iter=10,
+        verbose=0,
+        random_state=None,
+        n_gibbs_steps=1,
+        persistent=True,
+        n_chains=None,
+        momentum=0.0,
+        nesterov=False,
+        weight_decay=0.0,
+        l1_decay=0.0,
+        sparsity_target=None,
+        sparsity_cost=0.1,
+        max_norm=None,
+        centering=True,
+        learning_rate_schedule="constant",
+        average=True,
+        warm_start=False,
+        missing="raise",
+        standardize=True,
+    ):
+        self.n_components = n_components
+        self.hidden = hidden
+        self.variance = variance
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.n_iter = n_iter
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_gibbs_steps = n_gibbs_steps
+        self.persistent = persistent
+        self.n_chains = n_chains
+        self.momentum = momentum
+        self.nesterov = nesterov
+        self.weight_decay = weight_decay
+        self.l1_decay = l1_decay
+        self.sparsity_target = sparsity_target
+        self.sparsity_cost = sparsity_cost
+        self.max_norm = max_norm
+        self.centering = centering
+        self.learning_rate_schedule = learning_rate_schedule
+        self.average = average
+        self.warm_start = warm_start
+        self.missing = missing
+        self.standardize = standardize
+
+    @property
+    def visible(self):
+        """What the features are, as parameter of `RBM`."""
+        if self.variance == "learned":
+            return "gaussian"
+        return Gaussian(scale=self.variance**0.5)

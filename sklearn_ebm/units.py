@@ -1,0 +1,321 @@
+"""What the units of a layer are: the kinds there are, and which go together.
+
+Given its field x, a unit of any kind has a distribution proportional to
+``exp(s x - U(s))`` over its states s. Each kind says what its states and its energy
+U are; the logarithm of the normaliser follows, and its derivative is the mean. The
+formulas themselves are in ``_units.pyx``.
+"""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from ._units import Kind, Units, Wanted, evaluate
+from ._validation import random_key
+
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "Gaussian",
+    "Mixed",
+    "Poisson",
+    "ReLU",
+    "Spin",
+    "Unit",
+]
+
+
+class Unit:
+    """A kind of unit; every other class here derives from it.
+
+    All methods take one row of fields (or states) for every row of a layer.
+    """
+
+    kind = None
+    # Number of columns that make one unit.
+    size = 1
+
+    def energy(self, states):
+        """Compute the energy U of states.
+
+        Parameters
+        ----------
+        states : array-like of shape (n_rows, n_units)
+            States of a layer of these units.
+
+        Returns
+        -------
+        energy : ndarray of shape (n_rows,)
+            Sum over the units, in nats.
+        """
+        return self._evaluate(states, Wanted.ENERGIES)
+
+    def log_partition(self, fields):
+        """Compute the logarithm of the normaliser, ``log sum_s exp(s x - U(s))``.
+
+        Parameters
+        ----------
+        fields : array-like of shape (n_rows, n_units)
+            Fields of a layer of these units.
+
+        Returns
+        -------
+        log_partition : ndarray of shape (n_rows,)
+            Sum over the units, in nats.
+        """
+        return self._evaluate(fields, Wanted.LOG_PARTITIONS)
+
+    def mean(self, fields):
+        """Compute the means of the units.
+
+        Parameters
+        ----------
+        fields : array-like of shape (n_rows, n_units)
+            Fields of a layer of these units.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows, n_units)
+            Means: the derivative of `log_partition`.
+        """
+        return self._evaluate(fields, Wanted.MEANS)
+
+    def variance(self, fields):
+        """Compute the variances of the units.
+
+        Parameters
+        ----------
+        fields : array-like of shape (n_rows, n_units)
+            Fields of a layer of these units.
+
+        Returns
+        -------
+        variance : ndarray of shape (n_rows, n_units)
+            Variances.
+        """
+        return self._evaluate(fields, Wanted.VARIANCES)
+
+    def sample(self, fields, random_state=None):
+        """Draw states.
+
+        Parameters
+        ----------
+        fields : array-like of shape (n_rows, n_units)
+            Fields of a layer of these units.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the draws.
+
+        Returns
+        -------
+        states : ndarray of shape (n_rows, n_units)
+            Independent draws.
+        """
+        return self._evaluate(fields, Wanted.DRAWS, key=random_key(random_state))
+
+    def _evaluate(self, rows, wanted, **counter):
+        rows = np.asarray(rows)
+        dtype = np.float32 if rows.dtype == np.float32 else np.float64
+        rows = np.ascontiguousarray(rows, dtype)
+        return evaluate(self.kernel(rows.shape[1]), rows, wanted, **counter)
+
+    def kernel(self, n_units):
+        """Return the compiled description of a layer of these units.
+
+        Parameters
+        ----------
+        n_units : int
+            Number of columns.
+
+        Returns
+        -------
+        units : Units
+            What the kernels take.
+        """
+        mean, variance = self._gaussian(n_units)
+        return Units(self._groups(n_units), mean, variance)
+
+    def _groups(self, n_units):
+        if n_units % self.size:
+            raise ValueError(f"{n_units} columns are no blocks of {self.size}.")
+        return [(self.kind, n_units, self.size)]
+
+    def _gaussian(self, n_units):
+        """Means and variances of Gaussian units, a number for every column."""
+        return np.zeros(n_units), np.ones(n_units)
+
+
+@dataclass(frozen=True, eq=False)
+class Bernoulli(Unit):
+    """Binary units, 0 or 1."""
+
+    kind = Kind.BERNOULLI
+
+
+@dataclass(frozen=True, eq=False)
+class Spin(Unit):
+    """Binary units, -1 or 1."""
+
+    kind = Kind.SPIN
+
+
+@dataclass(frozen=True, eq=False)
+class Categorical(Unit):
+    """Units with several states, each coded as a block of columns one of which is 1.
+
+    Parameters
+    ----------
+    n_categories : int
+        Number of states, and of columns of a block.
+    """
+
+    n_categories: int
+    kind = Kind.CATEGORICAL
+
+    @property
+    def size(self):
+        """Number of columns of a block."""
+        return self.n_categories
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(Unit):
+    """Real units, with ``U(s) = (s - loc)^2 / (2 scale^2)``.
+
+    Parameters
+    ----------
+    loc : float or ndarray of shape (n_units,), default=0.0
+        Means without a field.
+
+    scale : float or ndarray of shape (n_units,), default=1.0
+        Standard deviations, which no field changes.
+    """
+
+    loc: float | np.ndarray = 0.0
+    scale: float | np.ndarray = 1.0
+    kind = Kind.GAUSSIAN
+
+    def _gaussian(self, n_units):
+        shape = (n_units,)
+        return (
+            np.broadcast_to(np.asarray(self.loc, float), shape),
+            np.broadcast_to(np.square(np.asarray(self.scale, float)), shape),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ReLU(Unit):
+    """Real units that are not negative, with ``U(s) = s^2 / 2``.
+
+    A Gaussian of variance 1 around the field, restricted to what is not negative;
+    its mean is a smooth rectifier of the field.
+    """
+
+    kind = Kind.RELU
+
+
+@dataclass(frozen=True, eq=False)
+class Poisson(Unit):
+    """Counts 0, 1, 2, ..., with ``U(s) = log s!`` and mean ``exp(field)``."""
+
+    kind = Kind.POISSON
+
+
+@dataclass(frozen=True, eq=False)
+class Mixed(Unit):
+    """Units of several kinds, one kind after the other.
+
+    Parameters
+    ----------
+    parts : tuple of (int, Unit)
+        Numbers of columns, and what they hold.
+    """
+
+    parts: tuple
+
+    def _groups(self, n_units):
+        return [group for n, unit in self.parts for group in unit._groups(n)]
+
+    def _gaussian(self, n_units):
+        of_parts = [unit._gaussian(n) for n, unit in self.parts]
+        return tuple(np.concatenate(values) for values in zip(*of_parts, strict=True))
+
+
+BY_NAME = {
+    "bernoulli": Bernoulli,
+    "spin": Spin,
+    "gaussian": Gaussian,
+    "relu": ReLU,
+    "poisson": Poisson,
+}
+# Kinds whose states can be as large as they like; of the others any two go together.
+UNBOUNDED = {Kind.GAUSSIAN, Kind.RELU, Kind.POISSON}
+
+
+def as_unit(unit):
+    """Return the unit that a name stands for.
+
+    Parameters
+    ----------
+    unit : str or Unit
+        A unit, or the name of one that needs no parameters.
+
+    Returns
+    -------
+    unit : Unit
+        The unit.
+    """
+    if isinstance(unit, str) and unit in BY_NAME:
+        return BY_NAME[unit]()
+    if isinstance(unit, Unit):
+        return unit
+    raise ValueError(f"there are no units {unit!r}; names are {sorted(BY_NAME)}.")
+
+
+def kinds_of(unit):
+    """Return the kinds of units in a layer.
+
+    Parameters
+    ----------
+    unit : Unit
+        What the layer holds.
+
+    Returns
+    -------
+    kinds : set of Kind
+        The kinds.
+    """
+    if isinstance(unit, Mixed):
+        return set().union(*(kinds_of(part) for _, part in unit.parts))
+    return {unit.kind}
+
+
+def check_pair(visible, hidden):
+    """Refuse layers that have no joint distribution.
+
+    Parameters
+    ----------
+    visible, hidden : Unit
+        What two connected layers hold.
+
+    Returns
+    -------
+    unbounded : bool
+        Whether there is a distribution only while the weights are small.
+    """
+    unbounded = False
+    for pair in product(kinds_of(visible), kinds_of(hidden)):
+        if not UNBOUNDED.issuperset(pair):
+            continue
+        if Kind.POISSON in pair:
+            first, second = (Kind(kind).name.lower() for kind in pair)
+            raise ValueError(
+                f"{first} visible and {second} hidden units have no joint "
+                "distribution: the mean of a count grows exponentially with its "
+                "field, so that with any positive weight between them exp(-energy) "
+                "has an infinite sum. Counts go with bernoulli, spin and categorical "
+                "units."
+            )
+        unbounded = True
+    return unbounded
