@@ -30,6 +30,7 @@ from ..monitoring import (
     wants_history,
 )
 from ._base import FittedRBM, layered, means_of
+from ._starts import SMALL
 
 # Share of a minibatch's mean in the running mean of the hidden units, which
 # `centering` subtracts from them.
@@ -231,17 +232,15 @@ class TrainedRBM(CallbackSupportMixin, FittedRBM):
         Returns which rows are trained on.
         """
         rng = check_random_state(self.random_state)
-        components = rng.normal(0, 0.01, (self.n_components, rows.n_columns))
+        components = rng.normal(0, SMALL, (self.n_components, rows.n_columns))
         key = random_key(rng)
         division = self._divide(X, rows, key)
         self._state = {
-            "components": components.astype(rows.dtype),
-            "intercept_hidden": np.zeros(self.n_components, rows.dtype),
+            **self._first_state(components, X, rows.dtype, division),
             "visible_offset": division.column_means,
             "n_seen": division.n_rows,
             "key": key,
             "step": 0,
-            **self._first_state(X, rows.dtype, division),
         }
         self._sampling_key, self._sampling_step = random_key(rng), 0
         self.n_iter_ = 0
@@ -249,13 +248,15 @@ class TrainedRBM(CallbackSupportMixin, FittedRBM):
         self.__dict__.pop("h_samples_", None)
         return division
 
-    def _first_state(self, X, dtype, division):
-        """What the state of the training begins with, by what the units are."""
+    def _first_state(self, components, X, dtype, division):
+        """Parameters to begin with, by what the units are, from random weights."""
         # Smoothed: a feature that was never on may still be. (Clipped: a warning
         # has been given if these are not means of probabilities.)
         n_rows, mean = division.n_rows, np.clip(division.column_means, 0, 1)
         odds = (n_rows * mean + 0.5) / (n_rows * (1 - mean) + 0.5)
         return {
+            "components": components.astype(dtype),
+            "intercept_hidden": np.zeros(self.n_components, dtype),
             "intercept_visible": np.log(odds).astype(dtype),
             "hidden_offset": np.full(self.n_components, 0.5, dtype),
         }

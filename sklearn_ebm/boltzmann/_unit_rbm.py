@@ -21,6 +21,7 @@ from ..likelihood import log_partition
 from ..samplers._draws import IMPUTING_METHODS, fill_in
 from ..units import as_unit, check_pair, kinds_of
 from ._columns import Columns
+from ._starts import START_RATE, bias_for, column_variances, wide_start
 from ._trained import TrainedRBM
 
 # Bound on the gradient of a weight between real values or counts and hidden units:
@@ -290,7 +291,7 @@ class UnitsRBM(TrainedRBM):
         """Independent visible units near the model's: what they are, their biases."""
         columns, mean = self._columns(), self.visible_mean_.astype(float)
         deviation = self.visible_scale_.astype(float)
-        bias = _bias_for(columns.kinds, mean, np.full(len(mean), 1e-3))
+        bias = bias_for(columns.kinds, mean, np.full(len(mean), 1e-3))
         return (
             columns.with_gaussian(mean, np.square(deviation)),
             np.where(columns.gaussian, 0.0, bias),
@@ -333,11 +334,11 @@ class UnitsRBM(TrainedRBM):
         self.__dict__.update(found)
         return X, rows
 
-    def _first_state(self, X, dtype, division):
+    def _first_state(self, components, X, dtype, division):
         if self._bits:
-            return super()._first_state(X, dtype, division)
+            return super()._first_state(components, X, dtype, division)
         columns, mean = self._columns(), division.column_means
-        variance = _variances(X, division.training, mean)
+        variance = column_variances(X, division.training, mean)
         scale = np.ones(len(mean))
         shift = np.zeros(len(mean))
         spread = np.where(variance > 0, variance, 1.0)
@@ -346,13 +347,25 @@ class UnitsRBM(TrainedRBM):
             shift = np.where(columns.gaussian, mean, 0.0)
         _, first = columns.unit._gaussian(len(mean))
         first = np.where(columns.learned, spread, first) / np.square(scale)
-        bias = _bias_for(columns.kinds, mean, 0.5 / division.n_rows)
+        bias = bias_for(columns.kinds, mean, 0.5 / division.n_rows)
         bias = np.where(columns.gaussian, (mean - shift) / scale, bias)
         nothing = np.zeros((1, self.n_components))
-        return {
-            "intercept_visible": bias.astype(dtype),
-            "log_variance": np.where(columns.gaussian, np.log(first), 0).astype(dtype),
-            "hidden_offset": as_unit(self.hidden).mean(nothing)[0].astype(dtype),
+        hidden, unit = nothing[0], as_unit(self.hidden)
+        rate = unit.mean(nothing)[0]
+        if columns.learned.any() and unit.kind == Kind.BERNOULLI:
+            components, hidden, wide, first = wide_start(
+                components, (mean - shift) / scale, first, columns.learned
+            )
+            bias = np.where(columns.learned, wide, bias)
+            rate[:] = START_RATE
+        parameters = {
+            "components": components,
+            "intercept_hidden": hidden,
+            "intercept_visible": bias,
+            "log_variance": np.where(columns.gaussian, np.log(first), 0),
+            "hidden_offset": rate,
+        }
+        return {name: x.astype(dtype) for name, x in parameters.items()} | {
             "shift": shift,
             "scale": scale,
             "visible_scale": np.sqrt(spread),
@@ -474,28 +487,3 @@ def refuse_missing(X, name):
             f"Input X contains NaN. {name} takes them for values that are not known "
             "with missing='latent'."
         )
-
-
-def _bias_for(kinds, mean, little):
-    """Biases of independent units with these means, each at least `little` off."""
-    near = np.clip(mean, 0, 1)
-    bernoulli = np.log((near + little) / (1 - near + little))
-    spins = np.clip((mean + 1) / 2, 0, 1)
-    choices = [
-        (Kind.BERNOULLI, bernoulli),
-        (Kind.SPIN, np.log((spins + little) / (1 - spins + little)) / 2),
-        (Kind.CATEGORICAL, np.log(near + little)),
-        (Kind.POISSON, np.log(np.maximum(mean, 0) + little)),
-        (Kind.RELU, mean),
-    ]
-    return np.select([kinds == kind for kind, _ in choices], [x for _, x in choices])
-
-
-def _variances(X, numbers, mean):
-    """Variances of columns over some rows (their numbers, or how many)."""
-    total, n_rows = np.zeros(len(mean)), np.size(numbers)
-    if np.ndim(numbers) == 0:
-        n_rows, numbers = numbers, None
-    for chunk in chunks(X if numbers is None else X[numbers], np.float64):
-        total += np.square(chunk - mean).sum(axis=0)
-    return total / n_rows

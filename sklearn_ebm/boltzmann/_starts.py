@@ -1,0 +1,84 @@
+"""Where the training of machines with units of any kinds starts."""
+
+import numpy as np
+
+from .._machines import chunks
+from .._units import Kind
+
+# Gaussian features start as sums of rare and wide steps: from small weights training
+# would have to find its way off a plateau, because independent normal variables, as
+# which it begins to see the data, give them nothing to do. How often a hidden unit is
+# on, the share of the variance that the weights explain, and their largest norm in
+# standard deviations of the features.
+START_RATE, START_SHARE, START_NORM = 0.1, 0.5, 2.0
+# Standard deviation of weights that start small.
+SMALL = 0.01
+
+
+def wide_start(components, mean, variance, learned):
+    """Parameters to start from, where variances are learned.
+
+    Parameters
+    ----------
+    components : ndarray of shape (n_hidden, n_visible)
+        Small random weights.
+
+    mean, variance : ndarray of shape (n_visible,)
+        Means and variances of the features.
+
+    learned : ndarray of bool of shape (n_visible,)
+        Features whose variance is learned; nothing changes for the others.
+
+    Returns
+    -------
+    components : ndarray of shape (n_hidden, n_visible)
+        Weights.
+
+    hidden : ndarray of shape (n_hidden,)
+        Biases of hidden Bernoulli units, which are then on about START_RATE of the
+        time.
+
+    visible, variance : ndarray of shape (n_visible,)
+        Means without hidden units and variances given them, so that both are right
+        in all.
+    """
+    rate, n_learned = START_RATE, learned.sum()
+    shake = rate * (1 - rate)
+    norm = np.sqrt(START_SHARE * n_learned / (shake * len(components)))
+    size = min(START_NORM, norm) / np.sqrt(n_learned) / SMALL
+    steps = np.where(learned, components * size * np.sqrt(variance), 0.0)
+    explained = shake * np.square(steps).sum(axis=0)
+    given = np.maximum(variance - explained, variance * (1 - START_SHARE) / 2)
+    odds = np.log(rate / (1 - rate))
+    hidden = odds - (steps / given) @ mean - (np.square(steps) / 2 / given).sum(axis=1)
+    return (
+        np.where(learned, steps, components),
+        hidden,
+        np.where(learned, mean - rate * steps.sum(axis=0), mean),
+        np.where(learned, given, variance),
+    )
+
+
+def bias_for(kinds, mean, little):
+    """Biases of independent units with these means, each at least `little` off."""
+    near = np.clip(mean, 0, 1)
+    bernoulli = np.log((near + little) / (1 - near + little))
+    spins = np.clip((mean + 1) / 2, 0, 1)
+    choices = [
+        (Kind.BERNOULLI, bernoulli),
+        (Kind.SPIN, np.log((spins + little) / (1 - spins + little)) / 2),
+        (Kind.CATEGORICAL, np.log(near + little)),
+        (Kind.POISSON, np.log(np.maximum(mean, 0) + little)),
+        (Kind.RELU, mean),
+    ]
+    return np.select([kinds == kind for kind, _ in choices], [x for _, x in choices])
+
+
+def column_variances(X, numbers, mean):
+    """Variances of columns over some rows (their numbers, or how many)."""
+    total, n_rows = np.zeros(len(mean)), np.size(numbers)
+    if np.ndim(numbers) == 0:
+        n_rows, numbers = numbers, None
+    for chunk in chunks(X if numbers is None else X[numbers], np.float64):
+        total += np.square(chunk - mean).sum(axis=0)
+    return total / n_rows
