@@ -104,7 +104,8 @@ static const Leaves NAME(leaves) = {
     NAME(feature_sums), NAME(update_panels), NAME(visible_step),
     NAME(nonzero_bits), NAME(temper), NAME(gain), NAME(start_gains), NAME(end_gains),
     NAME(softplus_sum), NAME(flip_logits), NAME(shift_logits), NAME(uniforms),
-    NAME(normals), NAME(exponential), NAME(step_row), NAME(scale_row)};
+    NAME(normals), NAME(exponential), NAME(step_row), NAME(share_rows),
+    NAME(scale_row)};
 
 #undef STRING
 #undef STRING_

@@ -340,6 +340,25 @@ static void NAME(step_row)(RowUpdate *u)
     u->product = NAME(lane_sum)(product);
 }
 
+/* Scale n_rows rows of n_panels panels, stride bytes apart, in place; their sum is
+   added to total. */
+static void NAME(share_rows)(char *rows, ptrdiff_t stride, ptrdiff_t n_rows,
+                             ptrdiff_t n_panels, double scale, char *total)
+{
+    const REAL part = (REAL)scale;
+    for (ptrdiff_t p = 0; p < n_panels; p++)
+        for (int q = 0; q < NV; q++) {
+            char *at = rows + p * PANEL_BYTES + q * sizeof(V);
+            V *sum = (V *)(total + p * PANEL_BYTES) + q, x = *sum;
+            for (ptrdiff_t r = 0; r < n_rows; r++) {
+                V *y = (V *)(at + r * stride);
+                *y = *y * part;
+                x += *y;
+            }
+            *sum = x;
+        }
+}
+
 /* Scale a row of weights, column by column. */
 static void NAME(scale_row)(RowUpdate *u, const char *scale)
 {

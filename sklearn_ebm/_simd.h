@@ -147,6 +147,7 @@ typedef struct {
     void (*normals)(char *, ptrdiff_t, uint64_t, uint64_t, uint32_t, uint32_t);
     void (*exponential)(char *, ptrdiff_t);
     void (*step_row)(RowUpdate *);
+    void (*share_rows)(char *, ptrdiff_t, ptrdiff_t, ptrdiff_t, double, char *);
     void (*scale_row)(RowUpdate *, const char *);
 } Leaves;
 

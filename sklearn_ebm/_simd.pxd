@@ -183,6 +183,10 @@ cdef extern from "_simd.h" nogil:
         ) noexcept nogil
         void (*exponential)(char *values, Py_ssize_t n) noexcept nogil
         void (*step_row)(RowUpdate *update) noexcept nogil
+        void (*share_rows)(
+            char *rows, Py_ssize_t stride, Py_ssize_t n_rows, Py_ssize_t n_panels,
+            double scale, char *total,
+        ) noexcept nogil
         void (*scale_row)(RowUpdate *update, const char *scale) noexcept nogil
 
     const Leaves *select_leaves(int itemsize)

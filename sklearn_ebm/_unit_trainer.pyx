@@ -16,7 +16,7 @@
 import numpy as np
 
 from cython.parallel cimport parallel
-from libc.math cimport exp, log, sqrt
+from libc.math cimport log, sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -42,9 +42,9 @@ ctypedef fused real:
 
 cdef enum:
     # Units of a layer that are worked on together in a product.
-    UNITS_BLOCK = 128
+    UNITS_BLOCK = 256
     # Visible units whose gradient is found together.
-    ROWS_BLOCK = 64
+    ROWS_BLOCK = 128
     # Multiplications of a minibatch that are worth a second thread.
     LEAST_WORK = 1000000
 
@@ -108,26 +108,30 @@ cdef class UnitTrainer:
     # In double: parameters and what the steps need, by unit.
     cdef double *b
     cdef double *c
-    cdef double *log_variance
+    cdef double *variance
     cdef double *v_offset
     cdef double *h_offset
     cdef double *visible_change
     cdef double *square_change
-    cdef double *hidden_change
-    cdef double *hidden_mean
     cdef double *b_velocity
     cdef double *c_velocity
     cdef double *b_average
     cdef double *c_average
     cdef double *log_variance_average
-    cdef const double *shift
-    cdef const double *scale
     cdef const double *gaussian
     cdef const double *learned
     # Of `_norm`: a visible and a hidden vector.
     cdef double *direction
     cdef double *turned
-    # Of the hidden units, as the leaves want them.
+    # In the type of the rows: what is subtracted from rows of the data and what they
+    # are multiplied by then; 1 / variance and the rest of the bias of visible units;
+    # and of the hidden units what the leaves want.
+    cdef char *shift_row
+    cdef char *inverse_row
+    cdef char *precision_row
+    cdef char *b_row
+    cdef char *c_row
+    cdef char *mean_row
     cdef char *change_row
     cdef char *offset_row
     cdef char *scale_row
@@ -158,18 +162,18 @@ cdef class UnitTrainer:
         self._set("weights", np.asarray(components).T)
         self._vector("b")[:] = intercept_visible
         self._vector("c")[:] = intercept_hidden
-        self._vector("log_variance")[:] = log_variance
+        self._vector("variance")[:] = np.exp(np.asarray(log_variance, float))
         self._vector("visible_offset")[:] = visible_offset
         self._vector("hidden_offset")[:] = hidden_offset
-        self._vector("shift")[:] = shift
-        self._vector("scale")[:] = scale
+        self._row("shift_row", self.n_visible)[:] = shift
+        self._row("inverse_row", self.n_visible)[:] = 1 / np.asarray(scale)
         self._vector("gaussian")[:] = gaussian
         self._vector("learned")[:] = learned
         self.any_gaussian = bool(np.any(gaussian))
         if self.persistent:
             self.set_chains(chains)
         self._vector("direction")[:] = 1.0
-        self._see_gaussian()
+        self._see_parameters()
 
     def _allocate(self):
         cdef Py_ssize_t D = self.n_visible, H = self.n_hidden
@@ -187,31 +191,34 @@ cdef class UnitTrainer:
         self.means = self._bytes("means", (n + m) * self.h_bytes)
         self.chains_ = self._bytes("chains", m * self.h_bytes)
         for name, size in [
-            ("b", D), ("c", H), ("log_variance", D), ("visible_offset", D),
+            ("b", D), ("c", H), ("variance", D), ("visible_offset", D),
             ("hidden_offset", H), ("visible_change", D), ("square_change", D),
-            ("hidden_change", H), ("hidden_mean", H), ("b_velocity", D),
+ ("b_velocity", D),
             ("c_velocity", H), ("b_average", D), ("c_average", H),
-            ("log_variance_average", D), ("shift", D), ("scale", D), ("gaussian", D),
-            ("learned", D), ("direction", D), ("turned", H),
+            ("log_variance", D), ("log_variance_average", D), ("gaussian", D), ("learned", D),
+            ("direction", D), ("turned", H),
         ]:
             self.memory[name] = aligned(max(1, size) * 8)
         self.b, self.c = self._doubles("b"), self._doubles("c")
-        self.log_variance = self._doubles("log_variance")
+        self.variance = self._doubles("variance")
         self.v_offset = self._doubles("visible_offset")
         self.h_offset = self._doubles("hidden_offset")
         self.visible_change = self._doubles("visible_change")
         self.square_change = self._doubles("square_change")
-        self.hidden_change = self._doubles("hidden_change")
-        self.hidden_mean = self._doubles("hidden_mean")
         self.b_velocity = self._doubles("b_velocity")
         self.c_velocity = self._doubles("c_velocity")
         self.b_average = self._doubles("b_average")
         self.c_average = self._doubles("c_average")
         self.log_variance_average = self._doubles("log_variance_average")
-        self.shift, self.scale = self._doubles("shift"), self._doubles("scale")
         self.gaussian = self._doubles("gaussian")
         self.learned = self._doubles("learned")
         self.direction, self.turned = self._doubles("direction"), self._doubles("turned")
+        self.shift_row = self._bytes("shift_row", self.v_bytes)
+        self.inverse_row = self._bytes("inverse_row", self.v_bytes)
+        self.precision_row = self._bytes("precision_row", self.v_bytes)
+        self.b_row = self._bytes("b_row", self.v_bytes)
+        self.c_row = self._bytes("c_row", self.h_bytes)
+        self.mean_row = self._bytes("mean_row", self.h_bytes)
         self.change_row = self._bytes("change_row", self.h_bytes)
         self.offset_row = self._bytes("offset_row", self.h_bytes)
         self.scale_row = self._bytes("scale_row", self.h_bytes)
@@ -233,6 +240,9 @@ cdef class UnitTrainer:
     def _vector(self, name):
         return self.memory[name].view(float)
 
+    def _row(self, name, width):
+        return self.memory[name].view(self.dtype)[:width]
+
     def _matrix(self, name, width):
         rows = self.memory[name].view(self.dtype)
         return rows.reshape(-1, self.h_bytes // self.itemsize)[:, :width]
@@ -247,6 +257,7 @@ cdef class UnitTrainer:
 
     def parameters(self):
         """components, hidden and visible intercepts, logarithms of variances."""
+        self._vector("log_variance")[:] = np.log(self._vector("variance"))
         return self._all("weights", "c", "b", "log_variance")
 
     def _all(self, weights, *vectors):
@@ -361,7 +372,7 @@ cdef class UnitTrainer:
         )
         if not last:
             return
-        self._sum_hidden(n, m, thread, team, kind)
+        self._sum_rows(n, m, thread, team, kind)
         team_barrier()
         self._update(n, m, self.rates[batch], thread, team, kind)
         team_barrier()
@@ -375,6 +386,8 @@ cdef class UnitTrainer:
         cdef int32_t k
         cdef ActiveRows active
         cdef real *x
+        cdef const real *shift = <const real *> self.shift_row
+        cdef const real *inverse = <const real *> self.inverse_row
         for r in range(bound(n, thread, team), bound(n, thread + 1, team)):
             x = <real *> (self.states + r * self.v_bytes)
             memset(x, 0, self.v_bytes)
@@ -385,20 +398,17 @@ cdef class UnitTrainer:
                     1 if active.value == NULL else (<real *> active.value)[k]
                 )
             for i in range(self.n_visible):
-                x[i] = <real> ((x[i] - self.shift[i]) / self.scale[i])
+                x[i] = (x[i] - shift[i]) * inverse[i]
             self._see(r, kind)
 
     cdef void _see(self, Py_ssize_t r, real kind) noexcept nogil:
         """A row of visible states as the hidden units see it."""
         cdef real *x = <real *> (self.states + r * self.v_bytes)
         cdef real *y = <real *> (self.seen + r * self.v_bytes)
-        cdef const double *variance = self.visible.variance
+        cdef const real *precision = <const real *> self.precision_row
         cdef Py_ssize_t i
-        if not self.any_gaussian:
-            memcpy(y, x, self.v_bytes)
-            return
         for i in range(self.n_visible):
-            y[i] = <real> (x[i] / variance[i])
+            y[i] = x[i] * precision[i]
 
     cdef void _down(
         self, Py_ssize_t n, Py_ssize_t m, uint64_t step, int thread, int team,
@@ -408,6 +418,8 @@ cdef class UnitTrainer:
         cdef Py_ssize_t D = self.n_visible, n_blocks, block, at, r, i
         cdef char *x = self.states + n * self.v_bytes
         cdef real *row
+        cdef const real *precision = <const real *> self.precision_row
+        cdef const real *b = <const real *> self.b_row
         cdef Noise noise
         n_blocks = (D + UNITS_BLOCK - 1) // UNITS_BLOCK
         for block in range(
@@ -424,16 +436,8 @@ cdef class UnitTrainer:
         noise.key, noise.step, noise.purpose = self.key, step, DRAW_VISIBLE
         for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
             row = <real *> (x + r * self.v_bytes)
-            if self.any_gaussian:
-                # Their weights are over the variance, and their bias is their mean.
-                for i in range(D):
-                    if self.gaussian[i]:
-                        row[i] = <real> (row[i] / self.visible.variance[i])
-                    else:
-                        row[i] += <real> self.b[i]
-            else:
-                for i in range(D):
-                    row[i] += <real> self.b[i]
+            for i in range(D):
+                row[i] = row[i] * precision[i] + b[i]
             noise.row = <uint32_t> r
             row_draws(
                 self.visible, self.leaves, <char *> row, &noise,
@@ -453,6 +457,7 @@ cdef class UnitTrainer:
         cdef Py_ssize_t H = self.n_hidden, n_blocks, block, at, r, j
         cdef real *row
         cdef real *drawn
+        cdef const real *c = <const real *> self.c_row
         cdef Noise noise
         cdef char *room = self.scratch + thread * self.scratch_size
         n_blocks = (H + UNITS_BLOCK - 1) // UNITS_BLOCK
@@ -476,7 +481,7 @@ cdef class UnitTrainer:
         ):
             row = <real *> (self.means + r * self.h_bytes)
             for j in range(H):
-                row[j] += <real> self.c[j]
+                row[j] += c[j]
             if purpose == DRAW_DATA or r >= n:
                 noise.row = <uint32_t> (r if purpose == DRAW_DATA else r - n)
                 drawn = <real *> (self.chains_ + noise.row * self.h_bytes)
@@ -485,33 +490,25 @@ cdef class UnitTrainer:
             row_means(self.hidden, self.leaves, <char *> row, room)
         team_barrier()
 
-    cdef void _sum_hidden(
+    cdef void _sum_rows(
         self, Py_ssize_t n, Py_ssize_t m, int thread, int team, real kind
     ) noexcept nogil:
-        """Means over rows, by blocks of units; means become shares of the mean."""
-        cdef Py_ssize_t H = self.n_hidden, D = self.n_visible, n_blocks, block, r, j
-        cdef Py_ssize_t start, stop
+        """Means over rows, by panels of units; hidden means become shares of them."""
+        cdef Py_ssize_t D = self.n_visible, n_blocks, block, r, j, start, stop, at
         cdef real *row
         cdef double part, x
-        n_blocks = (H + UNITS_BLOCK - 1) // UNITS_BLOCK
-        for block in range(
-            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
-        ):
-            start, stop = block * UNITS_BLOCK, min(H, (block + 1) * UNITS_BLOCK)
-            for j in range(start, stop):
-                self.hidden_mean[j] = self.hidden_change[j] = 0
-            for r in range(n + m):
-                row = <real *> (self.means + r * self.h_bytes)
-                part = 1.0 / n if r < n else -1.0 / m
-                for j in range(start, stop):
-                    row[j] = <real> (part * row[j])
-                    self.hidden_change[j] += row[j]
-                if r < n:
-                    for j in range(start, stop):
-                        self.hidden_mean[j] += row[j]
-            for j in range(start, stop):
-                (<real *> self.change_row)[j] = <real> self.hidden_change[j]
-                (<real *> self.offset_row)[j] = <real> self.h_offset[j]
+        start = bound(self.h_panels, thread, team)
+        stop = bound(self.h_panels, thread + 1, team)
+        at = start * PANEL_BYTES
+        memset(self.mean_row + at, 0, (stop - start) * PANEL_BYTES)
+        self.leaves.share_rows(
+            self.means + at, self.h_bytes, n, stop - start, 1.0 / n, self.mean_row + at
+        )
+        memcpy(self.change_row + at, self.mean_row + at, (stop - start) * PANEL_BYTES)
+        self.leaves.share_rows(
+            self.means + n * self.h_bytes + at, self.h_bytes, m, stop - start,
+            -1.0 / m, self.change_row + at,
+        )
         n_blocks = (D + UNITS_BLOCK - 1) // UNITS_BLOCK
         for block in range(
             bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
@@ -589,8 +586,8 @@ cdef class UnitTrainer:
             d = (0.5 * self.square_change[i] - u.product) / self.visible.variance[i]
             # Along the variance, not its logarithm: a value far out, which is rare,
             # must outweigh the others.
-            d = log(max(0.5, 1 + VARIANCE_RATE * rate * d))
-            self.log_variance[i] = max(self.log_variance[i] + d, log(LEAST_VARIANCE))
+            d = max(0.5, 1 + VARIANCE_RATE * rate * d)
+            self.variance[i] = max(d * self.variance[i], LEAST_VARIANCE)
 
     cdef void _finish(
         self, double rate, int thread, int team, real kind
@@ -600,7 +597,7 @@ cdef class UnitTrainer:
             self._cap(thread, team, kind)
         if thread == 0:
             self._step_hidden(rate, kind)
-            self._see_gaussian()
+            self._see_parameters()
             self.step += self.n_gibbs_steps
             self.n_averaged += 1
         team_barrier()
@@ -612,7 +609,7 @@ cdef class UnitTrainer:
         """The step of the hidden biases and offsets."""
         cdef Py_ssize_t n_blocks = (self.n_visible + ROWS_BLOCK - 1) // ROWS_BLOCK
         cdef Py_ssize_t block, j
-        cdef double g, d, pull, by
+        cdef double g, d, pull, by, mean
         cdef real *partial
         for j in range(self.n_hidden):
             pull = by = 0
@@ -620,29 +617,40 @@ cdef class UnitTrainer:
                 partial = <real *> (self.partial + block * 3 * self.h_bytes)
                 pull += partial[j]
                 by += partial[j + self.h_bytes // <Py_ssize_t> sizeof(real)]
-            g = self.hidden_change[j] - pull
+            g = (<real *> self.change_row)[j] - pull
+            mean = (<real *> self.mean_row)[j]
             if self.sparsity_cost:
-                g += self.sparsity_cost * (self.sparsity_target - self.hidden_mean[j])
+                g += self.sparsity_cost * (self.sparsity_target - mean)
             if self.moving:
                 d = g
                 g = self.c_velocity[j] = self.momentum * self.c_velocity[j] + g
                 if self.nesterov:
                     g = d + self.momentum * g
             self.c[j] += rate * g - by
-            self.h_offset[j] += self.offset_rate * (
-                self.hidden_mean[j] - self.h_offset[j]
-            )
+            self.h_offset[j] += self.offset_rate * (mean - self.h_offset[j])
 
-    cdef void _see_gaussian(self) noexcept nogil:
-        """Let Gaussian visible units have the biases for means, and variances."""
+    cdef void _see_parameters(self) noexcept nogil:
+        """Let the units see parameters that have changed."""
+        if self.itemsize == 4:
+            self._copy_parameters(<float> 0)
+        else:
+            self._copy_parameters(<double> 0)
+
+    cdef void _copy_parameters(self, real kind) noexcept nogil:
+        cdef real *precision = <real *> self.precision_row
+        cdef real *b = <real *> self.b_row
         cdef Py_ssize_t i
-        if not self.any_gaussian:
-            return
         for i in range(self.n_visible):
+            precision[i], b[i] = 1, <real> self.b[i]
             if self.gaussian[i]:
+                # Their weights are over the variance, and their bias is their mean.
+                precision[i], b[i] = <real> (1 / self.variance[i]), 0
                 self.visible.mean[i] = self.b[i]
-                self.visible.variance[i] = exp(self.log_variance[i])
-                self.visible.deviation[i] = exp(0.5 * self.log_variance[i])
+                self.visible.variance[i] = self.variance[i]
+                self.visible.deviation[i] = sqrt(self.variance[i])
+        for i in range(self.n_hidden):
+            (<real *> self.c_row)[i] = <real> self.c[i]
+            (<real *> self.offset_row)[i] = <real> self.h_offset[i]
 
     cdef void _cap(self, int thread, int team, real kind) noexcept nogil:
         """Scale weights of hidden units back to the largest norm they may have."""
@@ -732,7 +740,7 @@ cdef class UnitTrainer:
                 average[j] += (w[j] - average[j]) * <real> mix
             self.b_average[i] += (self.b[i] - self.b_average[i]) * mix
             self.log_variance_average[i] += mix * (
-                self.log_variance[i] - self.log_variance_average[i]
+                log(self.variance[i]) - self.log_variance_average[i]
             )
         if thread == 0:
             for j in range(self.n_hidden):
