@@ -3,4 +3,7 @@
 from .boltzmann import RBM, BernoulliRBM, GaussianRBM
 
 __all__ = ["RBM", "BernoulliRBM", "GaussianRBM"]
+from .boltzmann import BernoulliRBM
+from .factors import FactorAnalysis
+__all__ = ["BernoulliRBM", "FactorAnalysis"]
 __version__ = "0.1.0.dev0"

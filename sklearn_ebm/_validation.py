@@ -69,6 +69,7 @@ __all__ = [
     "is_watched",
     "random_generator",
     "random_key",
+    "refuse_times",
     "with_callbacks",
 ]
 
@@ -115,7 +116,7 @@ def check_rows(
     them first (not `scan`). `fill` is called with the validated X and returns what
     takes its place, without missing values.
     """
-    _refuse_times(X, "X")
+    refuse_times(X, "X")
     # The kernels' own scan of the data notices what is not finite.
     X = validate_data(
         estimator,
@@ -155,7 +156,7 @@ def check_states(estimator, X, n_units, name, *, quiet=False):
 
     Returns what `check_rows` returns.
     """
-    _refuse_times(X, name)
+    refuse_times(X, name)
     X = check_array(X, accept_sparse="csr", dtype=DTYPES, input_name=name)
     if X.shape[1] != n_units:
         raise ValueError(
@@ -197,7 +198,7 @@ def check_missing(estimator, X, mask=None, *, quiet=False):
 
     They are NaN, or named by `mask`.
     """
-    _refuse_times(X, "X")
+    refuse_times(X, "X")
     X = validate_data(
         estimator, X, reset=False, dtype=DTYPES, ensure_all_finite="allow-nan"
     )
@@ -221,7 +222,7 @@ def check_mask(mask, shape, name):
     return np.broadcast_to(mask, shape)
 
 
-def _refuse_times(X, name):
+def refuse_times(X, name):
     """Times would become numbers without a word."""
     dtype = getattr(X, "dtype", None)
     if getattr(dtype, "kind", None) in ("m", "M"):

@@ -15,6 +15,7 @@ import pytest
 from sklearn.base import clone
 
 from sklearn_ebm import RBM, BernoulliRBM, GaussianRBM
+from sklearn_ebm import BernoulliRBM, FactorAnalysis
 
 BOLTZMANN_ESTIMATORS = [
     BernoulliRBM(n_components=4, n_iter=3, random_state=0),
@@ -39,6 +40,8 @@ PUBLIC_ESTIMATORS = [
     RBM(4, visible="spin", hidden="gaussian", n_iter=3, random_state=0),
     RBM(4, visible="gaussian", missing="latent", n_iter=3, random_state=0),
     GaussianRBM(4, n_iter=3, random_state=0),
+    FactorAnalysis(n_components=4),
+    FactorAnalysis(n_components=4, max_iter=20, rotation="promax", missing="latent"),
 ]
 # Large enough for several threads; batches below and above 128 rows.
 LARGE_ESTIMATORS = [

@@ -3,4 +3,6 @@
 One estimator (and its named variants) a file; they share little, so little is shared.
 """
 
-__all__: list[str] = []
+from .factor_analysis import FactorAnalysis
+
+__all__ = ["FactorAnalysis"]

@@ -1,0 +1,307 @@
+"""The use of a fitted linear model with Gaussian factors and noise."""
+
+import numpy as np
+from scipy import linalg
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from .._validation import (
+    check_choice,
+    check_count,
+    check_mask,
+    random_generator,
+    random_key,
+    refuse_times,
+)
+from ._gaussian import FactorGaussian
+
+FLOATS = [np.float64, np.float32]
+
+
+class GaussianFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """The use of a model x = mean + z components + noise, all of them Gaussian.
+
+    An estimator that derives from it sets `mean_`, `components_` and
+    `noise_variance_`, and has the parameters `missing` and `random_state`. If its
+    factors are correlated it also sets `factor_correlation_`.
+    """
+
+    def transform(self, X):
+        """Compute the means of the factors given X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data; with ``missing="latent"`` NaN where a value is missing.
+
+        Returns
+        -------
+        X_new : ndarray of shape (n_samples, n_components)
+            Means of the factors given what is observed of each row.
+        """
+        check_is_fitted(self)
+        X = self._check_data(X)
+        gaussian = self._gaussian()
+        if np.isnan(X).any():
+            factors = gaussian.factor_means_observed(X)
+        else:
+            factors = gaussian.factor_means(X)
+        return self._own_factors(factors).astype(X.dtype, copy=False)
+
+    def inverse_transform(self, X):
+        """Compute the means of the features given factors.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Values of the factors, such as `transform` returns.
+
+        Returns
+        -------
+        X_original : ndarray of shape (n_samples, n_features)
+            Their part in the features, ``mean_ + X @ components_``.
+        """
+        check_is_fitted(self)
+        X = check_array(X, dtype=FLOATS, input_name="X")
+        if X.shape[1] != len(self.components_):
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but {type(self).__name__} has "
+                f"{len(self.components_)} components."
+            )
+        found = self.mean_ + X @ self.components_
+        return found.astype(X.dtype, copy=False)
+
+    def score_samples(self, X):
+        """Compute the log-likelihood of every row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data; with ``missing="latent"`` NaN where a value is missing.
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_samples,)
+            Log-density of what is observed of each row, in nats.
+        """
+        check_is_fitted(self)
+        X = self._check_data(X)
+        gaussian = self._gaussian()
+        if np.isnan(X).any():
+            return gaussian.log_density_observed(X)
+        return gaussian.log_density(X)
+
+    def score(self, X, y=None):
+        """Compute the mean log-likelihood of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data; with ``missing="latent"`` NaN where a value is missing.
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        score : float
+            Mean of `score_samples`, in nats a row.
+        """
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples=1, *, random_state=None):
+        """Draw samples from the model.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of samples.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the draws. None goes on with a sequence that the `random_state` of
+            the fit determines.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Independent samples.
+        """
+        check_is_fitted(self)
+        n_samples = check_count(n_samples, "n_samples", least=1)
+        draws = self._gaussian().sample(n_samples, self._generator(random_state))
+        return draws.astype(self.components_.dtype)
+
+    def impute(self, X, *, mask=None, method="mean", random_state=None):
+        """Fill in missing values, given the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data; NaN where a value is missing.
+
+        mask : array-like of bool of shape (n_samples, n_features) or \
+                (n_features,), default=None
+            Further values that are taken for missing.
+
+        method : {"mean", "sample"}, default="mean"
+            "mean" fills in conditional means, "sample" a joint draw from the
+            conditional distribution.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the draws. None goes on with the sequence of `sample`.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            The data, missing values filled in.
+        """
+        check_is_fitted(self)
+        X = self._check_data(X, allow_nan=True)
+        if mask is not None:
+            X = np.where(check_mask(mask, X.shape, "mask"), X.dtype.type(np.nan), X)
+        check_choice(method, "method", ("mean", "sample"))
+        rng = self._generator(random_state) if method == "sample" else None
+        return self._gaussian().fill(X, rng).astype(X.dtype, copy=False)
+
+    def get_covariance(self):
+        """Compute the covariance of the features under the model.
+
+        Returns
+        -------
+        covariance : ndarray of shape (n_features, n_features)
+            The covariance.
+        """
+        check_is_fitted(self)
+        return self._gaussian().covariance()
+
+    def get_precision(self):
+        """Compute the inverse of the covariance of the features.
+
+        Returns
+        -------
+        precision : ndarray of shape (n_features, n_features)
+            The precision matrix.
+        """
+        check_is_fitted(self)
+        return self._gaussian().precision()
+
+    def _check_data(self, X, *, reset=False, allow_nan=None, **kwargs):
+        """Validate data of the estimator's features, float32 or float64."""
+        refuse_times(X, "X")
+        if allow_nan is None:
+            allow_nan = self.missing == "latent"
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=FLOATS,
+            ensure_all_finite="allow-nan" if allow_nan else True,
+            **kwargs,
+        )
+
+    def _gaussian(self):
+        """Return the fitted model as a value, with uncorrelated factors."""
+        components = np.asarray(self.components_, dtype=np.float64)
+        root = self._factor_root()
+        if root is not None:
+            components = root.T @ components
+        return FactorGaussian(self.mean_, components, self.noise_variance_)
+
+    def _factor_root(self):
+        """Return what makes uncorrelated factors the model's own, if it takes that."""
+        correlations = getattr(self, "factor_correlation_", None)
+        if correlations is None:
+            return None
+        return linalg.cholesky(np.asarray(correlations, dtype=np.float64), lower=True)
+
+    def _own_factors(self, factors):
+        """Return uncorrelated factors as the model's own."""
+        root = self._factor_root()
+        return factors if root is None else factors @ root.T
+
+    def _generator(self, random_state):
+        """Return a generator: of random_state, or the next of the model's own."""
+        if random_state is not None:
+            return random_generator(random_state)
+        self._sampling_step += 1
+        return np.random.default_rng([self._sampling_key, self._sampling_step])
+
+    def _begin_draws(self):
+        """Begin the model's own sequence of draws."""
+        self._sampling_key, self._sampling_step = random_key(self.random_state), 0
+
+    @property
+    def _n_features_out(self):
+        return self.components_.shape[0]
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "components_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "latent"
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if not hasattr(self, "components_"):
+            return
+        q, n_features = self.components_.shape
+        for name, shapes in [
+            ("mean_", [(n_features,)]),
+            ("noise_variance_", [(n_features,), ()]),
+            ("factor_correlation_", [(q, q)]),
+        ]:
+            found = np.shape(getattr(self, name, np.empty(shapes[0])))
+            if found not in shapes:
+                raise ValueError(
+                    f"The restored {type(self).__name__} is damaged: {name} has "
+                    f"shape {found}, components_ {self.components_.shape}."
+                )
+
+
+class Progress:
+    """The log-likelihoods of a fit: keeps them, prints them, says when to stop.
+
+    Parameters
+    ----------
+    name : str
+        Name of the estimator.
+    tol : float
+        An increase below this is enough.
+    verbose : bool or int
+        Whether to print a line an iteration.
+    """
+
+    def __init__(self, name, tol, verbose):
+        self.name, self.tol, self.verbose = name, tol, verbose
+        self.loglike, self.converged = [], False
+
+    def __call__(self, loglike):
+        """Take note of an iteration's log-likelihood; whether to stop."""
+        self.loglike.append(float(loglike))
+        if self.verbose:
+            print(
+                f"[{self.name}] Iteration {len(self.loglike)}, "
+                f"log-likelihood = {loglike:.2f}"
+            )
+        gained = len(self.loglike) < 2 or loglike - self.loglike[-2] >= self.tol
+        self.converged = not gained
+        return self.converged
+
+
+def with_signs(components):
+    """Components with signs that do not depend on how they were found.
+
+    Returns them and the signs: the loading of largest size is positive.
+    """
+    if not components.size:
+        return components, np.ones(len(components))
+    largest = np.abs(components).argmax(axis=1)
+    signs = np.where(components[np.arange(len(components)), largest] < 0, -1.0, 1.0)
+    return components * signs[:, np.newaxis], signs

@@ -1,0 +1,216 @@
+"""The Gaussian of a linear factor model, x ~ N(mean, W'W + diag(noise)).
+
+Every question about it is answered through its factors z ~ N(0, I), x = mean + zW +
+noise, in O(n_features * n_components) a row (the Woodbury identity); no covariance of
+the features is formed unless it is asked for. All is computed in float64.
+"""
+
+import numpy as np
+from scipy import linalg
+
+LOG_2_PI = np.log(2 * np.pi)
+# Numbers in a block of rows: small enough to stay in a cache.
+BLOCK = 2**18
+# Numbers in a block of small matrices, one for each row.
+LARGE_BLOCK = 2**22
+
+
+def row_blocks(n_rows, width, size=BLOCK):
+    """Slices that cut rows of `width` numbers in blocks of about `size` numbers."""
+    step = max(1, size // max(1, width))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(n_rows, start + step))
+
+
+class FactorGaussian:
+    """x ~ N(mean, loadings' loadings + diag(noise)), a value that never changes.
+
+    Parameters
+    ----------
+    mean : array-like of shape (n_features,)
+    loadings : array-like of shape (n_components, n_features)
+    noise : array-like of shape (n_features,), or a number
+        Variances, above 0.
+    """
+
+    def __init__(self, mean, loadings, noise):
+        self.mean = np.asarray(mean, dtype=np.float64)
+        self.loadings = np.asarray(loadings, dtype=np.float64)
+        self.noise = np.full(self.mean.shape, noise, dtype=np.float64)
+        self.n_components, self.n_features = self.loadings.shape
+        # Data and loadings in units of the noise.
+        self.scale = 1 / np.sqrt(self.noise)
+        self.scaled = self.loadings * self.scale
+        precision = np.eye(self.n_components) + self.scaled @ self.scaled.T
+        # The factors given x have the precision L L'.
+        self.root = linalg.cholesky(precision, lower=True)
+        self.whitener = linalg.solve_triangular(self.root, self.scaled, lower=True)
+        self.log_norm = -0.5 * (self.n_features * LOG_2_PI + np.log(self.noise).sum())
+        self.log_norm -= np.log(np.diag(self.root)).sum()
+
+    def parameters(self):
+        """What makes the same value again, by name."""
+        return {"mean": self.mean, "loadings": self.loadings, "noise": self.noise}
+
+    def canonical_loadings(self):
+        """Loadings of the same model whose factors are independent given x.
+
+        They are sorted, those that the data say most about first.
+        """
+        _, basis = linalg.eigh(self.scaled @ self.scaled.T)
+        return basis[:, ::-1].T @ self.loadings
+
+    # ---- Rows without missing values ----
+
+    def log_density(self, X):
+        """Log-density of every row, (n,)."""
+        found = np.empty(len(X))
+        for rows in row_blocks(len(X), self.n_features):
+            deviation = (X[rows] - self.mean) * self.scale
+            explained = deviation @ self.whitener.T
+            found[rows] = np.einsum("ij,ij->i", explained, explained)
+            found[rows] -= np.einsum("ij,ij->i", deviation, deviation)
+        found *= 0.5
+        found += self.log_norm
+        return found
+
+    def factor_means(self, X):
+        """E[z | x] of every row, (n, n_components)."""
+        found = np.empty((len(X), self.n_components))
+        # z = L'^-1 (whitener) (x - mean) / noise^1/2, one product a block.
+        back = linalg.solve_triangular(self.root, self.whitener, lower=True, trans="T")
+        for rows in row_blocks(len(X), self.n_features):
+            found[rows] = ((X[rows] - self.mean) * self.scale) @ back.T
+        return found
+
+    def factor_covariance(self):
+        """Covariance of z given a row without missing values."""
+        return linalg.cho_solve((self.root, True), np.eye(self.n_components))
+
+    # ---- Rows with missing values, NaN ----
+
+    def given_observed(self, X):
+        """Yield what the observed values of blocks of rows say, as `Observed`."""
+        width = max(self.n_features, (self.n_components + 1) ** 2)
+        for rows in row_blocks(len(X), width, LARGE_BLOCK):
+            yield Observed(self, rows, np.asarray(X[rows], dtype=np.float64))
+
+    def log_density_observed(self, X):
+        """Log-density of the observed values of every row, (n,)."""
+        found = np.empty(len(X))
+        for part in self.given_observed(X):
+            found[part.rows] = part.log_density()
+        return found
+
+    def factor_means_observed(self, X):
+        """E[z | observed values] of every row, (n, n_components)."""
+        found = np.empty((len(X), self.n_components))
+        for part in self.given_observed(X):
+            found[part.rows] = part.means
+        return found
+
+    def fill(self, X, rng=None):
+        """X with its NaN replaced by conditional means, or draws if there is an `rng`.
+
+        The values drawn for a row are a joint draw.
+        """
+        filled = np.array(X, dtype=np.float64)
+        for part in self.given_observed(X):
+            factors, noise = part.means, 0.0
+            if rng is not None:
+                factors = part.draw(rng)
+                noise = rng.normal(size=part.observed.shape) / self.scale
+            answers = self.mean + factors @ self.loadings + noise
+            filled[part.rows] = np.where(part.observed, filled[part.rows], answers)
+        return filled
+
+    # ---- The whole ----
+
+    def covariance(self):
+        """Covariance of the features."""
+        covariance = self.loadings.T @ self.loadings
+        covariance.flat[:: self.n_features + 1] += self.noise
+        return covariance
+
+    def precision(self):
+        """Inverse of `covariance`."""
+        precision = -(self.whitener.T @ self.whitener)
+        precision.flat[:: self.n_features + 1] += 1
+        return precision * self.scale * self.scale[:, np.newaxis]
+
+    def sample(self, n_samples, rng):
+        """Draws of x, (n_samples, n_features)."""
+        factors = rng.normal(size=(n_samples, self.n_components))
+        noise = rng.normal(size=(n_samples, self.n_features)) / self.scale
+        return self.mean + factors @ self.loadings + noise
+
+
+class Observed:
+    """What the observed values of some rows say of their factors.
+
+    Rows with the same pattern of missing values share the covariance of their
+    factors.
+
+    Parameters
+    ----------
+    gaussian : FactorGaussian
+    rows : slice
+        Which rows these are.
+    X : ndarray of shape (n, n_features)
+        The rows, NaN where a value is missing.
+
+    Attributes
+    ----------
+    observed : ndarray of bool of shape (n, n_features)
+    means : ndarray of shape (n, n_components)
+        Means of the factors.
+    pattern : ndarray of int of shape (n,)
+        Which pattern a row has.
+    covariances : ndarray of shape (n_patterns, n_components, n_components)
+        Covariances of the factors, for every pattern.
+    """
+
+    def __init__(self, gaussian, rows, X):
+        self.gaussian, self.rows = gaussian, rows
+        self.observed = ~np.isnan(X)
+        deviation = (X - gaussian.mean) * gaussian.scale
+        self.deviation = np.where(self.observed, deviation, 0.0)
+        packed = np.packbits(self.observed, axis=1)
+        _, first, self.pattern = np.unique(
+            packed, axis=0, return_index=True, return_inverse=True
+        )
+        self.pattern = self.pattern.reshape(-1)  # NumPy 2.0 keeps an axis
+        self.precisions = _precisions(gaussian, self.observed[first])
+        self.covariances = np.linalg.inv(self.precisions)
+        self.evidence = self.deviation @ gaussian.scaled.T
+        self.means = np.einsum("nij,nj->ni", self.of_rows(), self.evidence)
+
+    def of_rows(self):
+        """Covariances of the factors of every row."""
+        return self.covariances[self.pattern]
+
+    def log_density(self):
+        """Log-density of the observed values of every row."""
+        _, log_det = np.linalg.slogdet(self.precisions)
+        found = self.observed @ (LOG_2_PI + np.log(self.gaussian.noise))
+        found += log_det[self.pattern]
+        found += np.einsum("ij,ij->i", self.deviation, self.deviation)
+        found -= np.einsum("ij,ij->i", self.evidence, self.means)
+        return -0.5 * found
+
+    def draw(self, rng):
+        """Factors drawn given the observed values."""
+        roots = np.linalg.cholesky(self.covariances)[self.pattern]
+        normal = rng.normal(size=self.means.shape)
+        return self.means + np.einsum("nij,nj->ni", roots, normal)
+
+
+def _precisions(gaussian, patterns):
+    """I + W diag(observed / noise) W' for every pattern."""
+    q = gaussian.n_components
+    found = np.zeros((len(patterns), q * q))
+    for features in row_blocks(gaussian.n_features, q * q, LARGE_BLOCK):
+        scaled = gaussian.scaled[:, features].T
+        products = (scaled[:, :, np.newaxis] * scaled[:, np.newaxis]).reshape(-1, q * q)
+        found += patterns[:, features].astype(np.float64) @ products
+    return found.reshape(-1, q, q) + np.eye(q)

@@ -1,0 +1,105 @@
+"""Rotations of factor loadings, orthogonal and oblique.
+
+References
+----------
+.. [1] R. I. Jennrich, "A simple general procedure for orthogonal rotation",
+   Psychometrika 66, 2001.
+.. [2] R. I. Jennrich, "A simple general method for oblique rotation", Psychometrika 67,
+   2002.
+.. [3] A. E. Hendrickson, P. O. White, "Promax: a quick method for rotation to oblique
+   simple structure", British Journal of Statistical Psychology 17, 1964.
+"""
+
+import numpy as np
+from scipy import linalg
+
+ORTHOGONAL = ("varimax", "quartimax")
+OBLIQUE = ("promax", "oblimin")
+MAX_ITER = 1000
+# Relative precision of the criterion.
+TOL = 1e-12
+# Power of varimax loadings that promax aims at, as is usual.
+PROMAX_POWER = 4
+
+
+def rotate(components, method):
+    """Rotate loadings (q, D); returns them and the factors' correlations.
+
+    The correlations are None if the rotation is orthogonal. Loadings L with
+    correlations C make the covariance L'CL of the features, the same as before.
+    """
+    rotated, correlations = components.copy(), np.eye(len(components))
+    # Factors without loadings have nothing to be rotated.
+    used = np.flatnonzero(np.abs(components).max(axis=1, initial=0) > 0)
+    loadings = components[used].T
+    if method in ORTHOGONAL:
+        if len(used) > 1:
+            rotated[used] = (loadings @ _orthogonal(loadings, method)).T
+        return rotated, None
+    if len(used) > 1:
+        axes = _promax(loadings) if method == "promax" else _oblimin(loadings)
+        # Loadings A (T')^-1 go with factors of unit variance and correlations T'T.
+        rotated[used] = linalg.solve(axes, loadings.T)
+        correlations[np.ix_(used, used)] = axes.T @ axes
+    return rotated, correlations
+
+
+def _orthogonal(loadings, method):
+    """Orthogonal rotation (q, q) of loadings (D, q), by steps to the nearest one."""
+    rotation, value = np.eye(loadings.shape[1]), 0.0
+    share = 1.0 if method == "varimax" else 0.0
+    for _ in range(MAX_ITER):
+        rotated = loadings @ rotation
+        gradient = rotated**3 - share * rotated * (rotated**2).mean(axis=0)
+        left, singular, right = linalg.svd(loadings.T @ gradient)
+        rotation, last, value = left @ right, value, singular.sum()
+        if value <= last * (1 + TOL):
+            break
+    return rotation
+
+
+def _promax(loadings):
+    """Oblique axes T (q, q) that bring varimax loadings near their fourth powers."""
+    varimax = _orthogonal(loadings, "varimax")
+    rotated = loadings @ varimax
+    target = rotated * np.abs(rotated) ** (PROMAX_POWER - 1)
+    to_target = linalg.lstsq(rotated, target)[0]
+    # Unit variance of the factors: unit columns of the inverse's transpose.
+    axes = linalg.inv(to_target).T
+    return varimax @ (axes / np.linalg.norm(axes, axis=0))
+
+
+def _oblimin(loadings):
+    """Oblique axes T (q, q) of the smallest sum of products of squared loadings.
+
+    Direct quartimin, oblimin with gamma 0, by gradient projection [2].
+    """
+    axes, step = np.eye(loadings.shape[1]), 1.0
+    value, gradient = _quartimin(loadings, axes)
+    for _ in range(MAX_ITER):
+        # Along the axes' unit spheres only.
+        tangent = gradient - axes * (axes * gradient).sum(axis=0)
+        slope = (tangent**2).sum()
+        if slope <= (TOL * max(value, 1)) ** 2:
+            break
+        step *= 2
+        while True:
+            trial = axes - step * tangent
+            trial /= np.linalg.norm(trial, axis=0)
+            new_value, new_gradient = _quartimin(loadings, trial)
+            if new_value <= value - 0.5 * step * slope or step < 1e-20:
+                break
+            step /= 2
+        if value - new_value <= TOL * value:
+            break
+        axes, value, gradient = trial, new_value, new_gradient
+    return axes
+
+
+def _quartimin(loadings, axes):
+    """The criterion, and its gradient with respect to the axes."""
+    rotated = linalg.solve(axes, loadings.T).T
+    squares = rotated**2
+    others = squares.sum(axis=1, keepdims=True) - squares
+    gradient = -linalg.solve(axes.T, (rotated * others).T @ rotated)
+    return 0.25 * (squares * others).sum(), gradient
