@@ -6,4 +6,7 @@ __all__ = ["RBM", "BernoulliRBM", "GaussianRBM"]
 from .boltzmann import BernoulliRBM
 from .factors import FactorAnalysis
 __all__ = ["BernoulliRBM", "FactorAnalysis"]
+from .factors import FactorAnalysis, ProbabilisticPCA
+
+__all__ = ["BernoulliRBM", "FactorAnalysis", "ProbabilisticPCA"]
 __version__ = "0.1.0.dev0"

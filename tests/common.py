@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from sklearn_ebm import RBM, BernoulliRBM, GaussianRBM
 from sklearn_ebm import BernoulliRBM, FactorAnalysis
+from sklearn_ebm import BernoulliRBM, FactorAnalysis, ProbabilisticPCA
 
 BOLTZMANN_ESTIMATORS = [
     BernoulliRBM(n_components=4, n_iter=3, random_state=0),
@@ -42,6 +43,8 @@ PUBLIC_ESTIMATORS = [
     GaussianRBM(4, n_iter=3, random_state=0),
     FactorAnalysis(n_components=4),
     FactorAnalysis(n_components=4, max_iter=20, rotation="promax", missing="latent"),
+    ProbabilisticPCA(n_components=4, random_state=0),
+    ProbabilisticPCA(n_components=4, missing="latent", random_state=0),
 ]
 # Large enough for several threads; batches below and above 128 rows.
 LARGE_ESTIMATORS = [

@@ -4,5 +4,6 @@ One estimator (and its named variants) a file; they share little, so little is s
 """
 
 from .factor_analysis import FactorAnalysis
+from .probabilistic_pca import ProbabilisticPCA
 
-__all__ = ["FactorAnalysis"]
+__all__ = ["FactorAnalysis", "ProbabilisticPCA"]

@@ -273,7 +273,7 @@ class Progress:
     name : str
         Name of the estimator.
     tol : float
-        An increase below this is enough.
+        A change no larger than this is enough.
     verbose : bool or int
         Whether to print a line an iteration.
     """
@@ -290,8 +290,8 @@ class Progress:
                 f"[{self.name}] Iteration {len(self.loglike)}, "
                 f"log-likelihood = {loglike:.2f}"
             )
-        gained = len(self.loglike) < 2 or loglike - self.loglike[-2] >= self.tol
-        self.converged = not gained
+        if len(self.loglike) > 1:
+            self.converged = abs(loglike - self.loglike[-2]) <= self.tol
         return self.converged
 
 
@@ -305,3 +305,12 @@ def with_signs(components):
     largest = np.abs(components).argmax(axis=1)
     signs = np.where(components[np.arange(len(components)), largest] < 0, -1.0, 1.0)
     return components * signs[:, np.newaxis], signs
+
+
+def check_all_seen(X):
+    """Refuse data with a feature of which nothing is observed."""
+    unseen = np.isnan(X).all(axis=0)
+    if unseen.any():
+        raise ValueError(
+            f"Feature {np.flatnonzero(unseen)[0]} of X has no observed value."
+        )

@@ -154,7 +154,7 @@ class Ascent:
 # ---- Leading eigenvectors of the covariance in units of the noise ----
 
 
-def describe(X, n_components, *, exact, n_power, accuracy, rng):
+def describe(X, n_components=0, *, exact, n_power=0, accuracy=0.0, rng=None):
     """Data (rows without missing values) in the form that suits their shape."""
     n_rows, n_features = X.shape
     mean = np.mean(X, axis=0, dtype=np.float64)

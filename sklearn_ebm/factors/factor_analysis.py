@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 
 from .._validation import Interval, StrOptions, check_parameters
-from ._base import GaussianFactors, Progress, with_signs
+from ._base import GaussianFactors, Progress, check_all_seen, with_signs
 from ._em import ExpectationMaximisation, Moments, collect, moments_of, step
 from ._gaussian import FactorGaussian
 from ._profile import Ascent, describe, least_noise
@@ -329,11 +329,7 @@ class FactorAnalysis(GaussianFactors):
 
     def _start(self, X, n_components=None):
         """Return a model to start expectation maximisation from."""
-        unseen = np.isnan(X).all(axis=0)
-        if unseen.any():
-            raise ValueError(
-                f"Feature {np.flatnonzero(unseen)[0]} of X has no observed value."
-            )
+        check_all_seen(X)
         if n_components is None:
             n_components = self._most_components(X)
         X = np.where(np.isnan(X), np.nanmean(X, axis=0, dtype=np.float64), X)

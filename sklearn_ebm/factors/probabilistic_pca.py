@@ -1,0 +1,332 @@
+"""Probabilistic principal component analysis."""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.optimize import brentq
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
+
+from .._validation import Interval, StrOptions, check_parameters
+from ._base import GaussianFactors, Progress, check_all_seen, with_signs
+from ._em import ExpectationMaximisation, step
+from ._gaussian import LOG_2_PI, FactorGaussian
+from ._profile import describe, least_noise
+
+# Variance that components of a start have at least, in units of the noise.
+LEAST_EXCESS = 0.1
+# A component whose variance is below this share of the least that relevance
+# determination can keep is on its way out.
+PRUNED = 0.1
+# Relative change of the noise at which relevance determination has converged.
+ARD_TOL = 1e-10
+
+
+class ProbabilisticPCA(GaussianFactors):
+    """Probabilistic principal component analysis (PPCA).
+
+    Features are linear in a few Gaussian factors, with the same Gaussian noise on every
+    feature: ``x ~ N(mean, components.T @ components + noise_variance * I)``. Maximum
+    likelihood has a closed form: the leading principal components, and for the noise
+    the mean variance of all others. With missing values it is reached by expectation
+    maximisation.
+
+    Parameters
+    ----------
+    n_components : int, "mle", "ard" or None, default=None
+        Number of components. None means as many as there are features or rows. "mle"
+        chooses it by Minka's approximation of the evidence, "ard" by automatic
+        relevance determination (Bayesian PCA): every component has a prior of its own,
+        whose precision is learned, and those that the data do not ask for are dropped.
+
+    tol : float, default=1e-4
+        Expectation maximisation ends when an iteration increases the log-likelihood of
+        the data by less than this, in nats.
+
+    max_iter : int, default=1000
+        Largest number of iterations of expectation maximisation.
+
+    random_state : int, RandomState instance or None, default=None
+        Seeds the draws of `sample` and `impute`.
+
+    missing : {"raise", "latent"}, default="raise"
+        NaN in X: "raise" is an error, "latent" takes NaN for values that are missing
+        at random, and uses exactly what is observed of each row.
+
+    verbose : int, default=0
+        Whether to print a line an iteration.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Loadings of the features on the factors: principal axes, each times the root
+        of its variance beyond the noise.
+
+    explained_variance_ : ndarray of shape (n_components,)
+        Variance along each of these axes.
+
+    noise_variance_ : float
+        Variance of the noise of every feature.
+
+    mean_ : ndarray of shape (n_features,)
+        Means of the features.
+
+    n_components_ : int
+        Number of components.
+
+    loglike_ : list of float
+        Log-likelihood of the data at each iteration, in nats; one entry where the
+        solution has a closed form.
+
+    n_iter_ : int
+        Number of iterations.
+
+    n_features_in_ : int
+        Number of features seen during `fit`.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`. Defined only when X has feature
+        names that are all strings.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If `max_iter` iterations were not enough.
+
+    See Also
+    --------
+    FactorAnalysis : A noise variance for every feature.
+    sklearn.decomposition.PCA : The same axes; its likelihood takes the covariance with
+        1 / (n_samples - 1), where maximum likelihood has 1 / n_samples.
+
+    Notes
+    -----
+    `transform` computes the means of the factors given the data, which are shrunk
+    towards 0, and are not the projections of `sklearn.decomposition.PCA`. A fit takes
+    no `sample_weight`. "ard" starts from the largest number of components, and can keep
+    too many where rows do not outnumber features by far.
+
+    References
+    ----------
+    .. [1] M. E. Tipping, C. M. Bishop, "Probabilistic principal component analysis",
+       Journal of the Royal Statistical Society B 61, 1999.
+    .. [2] T. P. Minka, "Automatic choice of dimensionality for PCA", NIPS 2000.
+    .. [3] C. M. Bishop, "Bayesian PCA", NIPS 1998.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn_ebm import ProbabilisticPCA
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> ProbabilisticPCA(n_components=7).fit_transform(X).shape
+    (1797, 7)
+    """
+
+    _parameter_constraints: dict = {
+        "n_components": [
+            Interval(Integral, 0, None, closed="left"),
+            StrOptions({"mle", "ard"}),
+            None,
+        ],
+        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "missing": [StrOptions({"raise", "latent"})],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_components=None,
+        *,
+        tol=1e-4,
+        max_iter=1000,
+        random_state=None,
+        missing="raise",
+        verbose=0,
+    ):
+        self.n_components = n_components
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.missing = missing
+        self.verbose = verbose
+
+    def fit(self, X, y=None):
+        """Fit the model to the data X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training data; with ``missing="latent"`` NaN where a value is missing.
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        self : ProbabilisticPCA
+            The fitted model.
+        """
+        check_parameters(self)
+        X = self._check_data(X, reset=True, ensure_min_samples=2)
+        progress = Progress(type(self).__name__, self.tol, self.verbose)
+        if not np.isnan(X).any():
+            gaussian, loglike = self._closed_form(X, describe(X, exact=True))
+            progress(len(X) * loglike)
+            self._store(gaussian, X.dtype, progress.loglike)
+            return self
+        start, m_step = self._climb(X)
+        climb = ExpectationMaximisation(X, start, True, progress, m_step)
+        try:
+            climb.run(self.max_iter)
+        finally:
+            # Also when interrupted: a model that can be used.
+            if progress.loglike:
+                self._store(climb.gaussian, X.dtype, progress.loglike)
+        if not progress.converged:
+            warnings.warn(
+                f"{type(self).__name__} did not converge in max_iter={self.max_iter} "
+                "iterations.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _most_components(self, X):
+        """Return the number of components, or the most there may be."""
+        most = min(X.shape)
+        if self.n_components == "ard":
+            return most - 1
+        if self.n_components == "mle":
+            if X.shape[0] < X.shape[1] or np.isnan(X).any():
+                raise ValueError(
+                    "n_components='mle' needs as many rows as features and no missing "
+                    "values; n_components='ard' does not."
+                )
+            pca = PCA("mle", svd_solver="covariance_eigh").fit(X.astype(np.float64))
+            return int(pca.n_components_)
+        return most if self.n_components is None else min(self.n_components, most)
+
+    def _closed_form(self, X, data):
+        """Return the model of most likelihood, and its log-likelihood a row."""
+        n_components = self._most_components(X)
+        spectrum = Spectrum(data, n_components)
+        if self.n_components == "ard":
+            excess, noise = _relevant(spectrum, len(X))
+        else:
+            noise = spectrum.noise()
+            excess = np.maximum(spectrum.values - noise, 0)
+        kept = slice(None) if self.n_components != "ard" else excess > 0
+        loadings = np.sqrt(excess)[:, np.newaxis] * spectrum.vectors
+        gaussian = FactorGaussian(data.mean, loadings[kept], noise)
+        return gaussian, spectrum.loglike(excess, noise)
+
+    def _climb(self, X):
+        """Return what expectation maximisation starts from, and its M-step."""
+        check_all_seen(X)
+        filled = np.where(np.isnan(X), np.nanmean(X, axis=0, dtype=np.float64), X)
+        data = describe(filled, exact=True)
+        spectrum = Spectrum(data, self._most_components(X))
+        noise = spectrum.noise()
+        # A component without any loadings would never get some.
+        excess = np.maximum(spectrum.values - noise, LEAST_EXCESS * noise)
+        loadings = np.sqrt(excess)[:, np.newaxis] * spectrum.vectors
+        m_step = _relevance_step if self.n_components == "ard" else _shared_step
+        return FactorGaussian(data.mean, loadings, noise), m_step
+
+    def _store(self, gaussian, dtype, loglike):
+        """Keep a model, its components sorted by variance."""
+        components, _ = with_signs(gaussian.canonical_loadings())
+        noise = float(gaussian.noise[0])
+        self._begin_draws()
+        self.__dict__.update(
+            components_=components.astype(dtype),
+            explained_variance_=((components**2).sum(axis=1) + noise).astype(dtype),
+            noise_variance_=noise,
+            mean_=gaussian.mean.astype(dtype),
+            n_components_=len(components),
+            loglike_=loglike,
+            n_iter_=len(loglike),
+        )
+
+
+class Spectrum:
+    """Leading eigenvalues of the covariance of data, with 1 / n_samples.
+
+    Parameters
+    ----------
+    data : Covariance or Rows
+    n_components : int
+    """
+
+    def __init__(self, data, n_components):
+        self.n_features, self.total = len(data.variances), data.variances.sum()
+        values, self.vectors = data.leading(np.ones(self.n_features), n_components)
+        self.values = np.maximum(values, 0)
+
+    def noise(self):
+        """The mean of the other eigenvalues; the last one if there is no other."""
+        n_others = self.n_features - len(self.values)
+        if n_others:
+            noise = (self.total - self.values.sum()) / n_others
+        else:
+            noise = self.values[-1]
+        return max(noise, least_noise(self.total / self.n_features))
+
+    def loglike(self, excess, noise):
+        """Log-likelihood in nats a row, with so much variance beyond the noise."""
+        n_others = self.n_features - len(self.values)
+        deviance = self.n_features * LOG_2_PI + n_others * np.log(noise)
+        deviance += (self.total - self.values.sum()) / noise
+        deviance += np.sum(np.log(excess + noise) + self.values / (excess + noise))
+        return -0.5 * deviance
+
+
+def _relevant(spectrum, n_rows):
+    """Variances beyond the noise, and the noise, under automatic relevance.
+
+    The prior precision of a component's loadings w is n_features / |w|^2, re-estimated
+    until it agrees with them. Then |w|^2 solves a quadratic equation, whose larger
+    root is a maximum; without a root the component is dropped.
+    """
+    values, n_features = spectrum.values, spectrum.n_features
+    noise, last = spectrum.noise(), 0.0
+    while abs(noise - last) > ARD_TOL * noise:
+        last, half = noise, n_rows * (values - noise) - 2 * n_features * noise
+        roots = half**2 - 4 * (n_rows + n_features) * n_features * noise**2
+        excess = (half + np.sqrt(np.maximum(roots, 0))) / (2 * (n_rows + n_features))
+        excess[(half <= 0) | (roots < 0)] = 0
+        noise = _noise_beside(excess, spectrum)
+    return excess, noise
+
+
+def _noise_beside(excess, spectrum):
+    """The noise variance of most likelihood, beside this variance of components."""
+    excess, values = excess[excess > 0], spectrum.values[excess > 0]
+    rest = spectrum.total - values.sum()
+    n_rest = spectrum.n_features - len(values)
+
+    def slope(noise):
+        of_kept = np.sum((values - excess - noise) / (excess + noise) ** 2)
+        return of_kept + (rest - n_rest * noise) / noise**2
+
+    least = least_noise(spectrum.total / spectrum.n_features)
+    if slope(least) <= 0:
+        return least
+    return brentq(slope, least, max(spectrum.total, 2 * least), xtol=1e-300, rtol=1e-14)
+
+
+def _shared_step(moments, _):
+    return step(moments, shared_noise=True)
+
+
+def _relevance_step(moments, gaussian):
+    """A step with automatic relevance; components on their way out are dropped."""
+    n_features, noise = gaussian.n_features, gaussian.noise[0]
+    squares = (gaussian.loadings**2).sum(axis=1)
+    new = step(moments, shared_noise=True, ridge=noise * n_features / squares)
+    least = new.noise[0] * np.sqrt(n_features / (moments.n.mean() + n_features))
+    kept = (new.loadings**2).sum(axis=1) > PRUNED * least
+    return FactorGaussian(new.mean, new.loadings[kept], new.noise)

@@ -1,0 +1,630 @@
+"""FactorAnalysis: likelihood, algebra, missing values, rotations, minibatches."""
+
+import signal
+import tracemalloc
+from threading import Timer
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import approx_fprime
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.decomposition import FactorAnalysis as SklearnFactorAnalysis
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_ebm import FactorAnalysis
+from sklearn_ebm.factors._em import collect, moments_of, step
+from sklearn_ebm.factors._gaussian import FactorGaussian
+from sklearn_ebm.factors._profile import Covariance, Rows, SketchedRows, loadings_at
+from sklearn_ebm.factors._rotations import _quartimin, rotate
+
+
+def simulated(n, n_features, n_components, seed=0):
+    """Rows of a random factor model, and the model."""
+    rng = np.random.default_rng(seed)
+    loadings = rng.normal(size=(n_components, n_features))
+    noise = rng.uniform(0.2, 2.0, n_features)
+    truth = FactorGaussian(rng.normal(size=n_features), loadings, noise)
+    return truth.sample(n, rng), truth
+
+
+def with_holes(X, share=0.3, seed=1):
+    """X with a share of its values missing, in every pattern that comes."""
+    holes = np.random.default_rng(seed).random(X.shape) < share
+    return np.where(holes, np.nan, X)
+
+
+def scipy_log_density(model, X):
+    """Log-density of what is observed of every row, by scipy."""
+    found = np.zeros(len(X))
+    covariance = model.get_covariance()
+    for n, row in enumerate(X):
+        seen = ~np.isnan(row)
+        if seen.any():
+            found[n] = stats.multivariate_normal.logpdf(
+                row[seen], model.mean_[seen], covariance[np.ix_(seen, seen)]
+            )
+    return found
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A model of 7 features and 2 factors, with its true parameters, and its data."""
+    X, truth = simulated(200, 7, 2)
+    model = FactorAnalysis(2).fit(X)
+    model.mean_, model.components_ = truth.mean, truth.loadings
+    model.noise_variance_ = truth.noise
+    return model, X
+
+
+# ---- The likelihood that a fit reaches ----
+
+BUNDLED = {
+    "iris": lambda: load_iris().data,
+    "wine": lambda: load_wine().data,
+    "breast cancer": lambda: load_breast_cancer().data,
+}
+
+
+@pytest.mark.parametrize("n_components", [1, 2])
+@pytest.mark.parametrize("name", BUNDLED)
+def test_no_less_likely_than_sklearn(name, n_components):
+    X = BUNDLED[name]()
+    theirs = SklearnFactorAnalysis(n_components, svd_method="lapack").fit(X)
+    ours = FactorAnalysis(n_components).fit(X)
+    assert ours.score(X) >= theirs.score(X)
+    assert ours.loglike_[-1] == pytest.approx(len(X) * ours.score(X), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_climbs_from_where_sklearn_stops(name):
+    """With many factors there are many maxima, and the start decides."""
+    X = BUNDLED[name]()
+    theirs = SklearnFactorAnalysis(3, svd_method="lapack").fit(X)
+    start = np.maximum(theirs.noise_variance_, 1e-6 * X.var(axis=0))
+    ours = FactorAnalysis(3, noise_variance_init=start).fit(X)
+    assert ours.loglike_[0] == pytest.approx(theirs.loglike_[-1], abs=1)
+    assert ours.score(X) >= theirs.score(X)
+
+
+def test_solution_of_sklearn_where_both_converge():
+    X, _ = simulated(500, 10, 3)
+    ours = FactorAnalysis(3, tol=1e-9).fit(X)
+    theirs = SklearnFactorAnalysis(3, tol=1e-9, svd_method="lapack").fit(X)
+    assert ours.loglike_[-1] == pytest.approx(theirs.loglike_[-1], rel=1e-10)
+    np.testing.assert_allclose(ours.noise_variance_, theirs.noise_variance_, rtol=1e-3)
+    np.testing.assert_allclose(
+        np.abs(ours.components_), np.abs(theirs.components_), rtol=0.01, atol=1e-3
+    )
+    np.testing.assert_allclose(
+        np.abs(ours.transform(X)), np.abs(theirs.transform(X)), rtol=0.01, atol=0.01
+    )
+    np.testing.assert_allclose(ours.mean_, theirs.mean_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("solver", ["svd", "em"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_likelihood_never_decreases(solver, missing):
+    X = load_wine().data
+    X = with_holes(X) if missing else X
+    model = FactorAnalysis(3, solver=solver, missing="latent", tol=1e-4).fit(X)
+    gains = np.diff(model.loglike_)
+    assert model.n_iter_ == len(model.loglike_) > 5
+    assert (gains >= -1e-9 * np.abs(model.loglike_[1:])).all()
+    assert model.loglike_[-1] == pytest.approx(len(X) * model.score(X), rel=1e-9)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_maximum_has_no_slope(missing):
+    X, _ = simulated(400, 6, 1)
+    X = with_holes(X) if missing else X
+    model = FactorAnalysis(1, missing="latent", tol=1e-8, max_iter=10_000).fit(X)
+
+    def deviance(parameters):
+        mean, loadings, log_noise = parameters.reshape(3, 6)
+        gaussian = FactorGaussian(mean, loadings[np.newaxis], np.exp(log_noise))
+        return gaussian.log_density_observed(X).mean()
+
+    best = [model.mean_, model.components_[0], np.log(model.noise_variance_)]
+    slope = approx_fprime(np.concatenate(best), deviance, 1e-6)
+    np.testing.assert_allclose(slope, 0, atol=1e-4)
+    away = np.concatenate(best) * 1.01
+    assert np.abs(approx_fprime(away, deviance, 1e-6)).max() > 1e-3
+
+
+def test_em_and_svd_find_the_same_model():
+    X, _ = simulated(300, 8, 2)
+    svd = FactorAnalysis(2, tol=1e-10).fit(X)
+    em = FactorAnalysis(2, tol=1e-10, solver="em", max_iter=10_000).fit(X)
+    assert em.loglike_[-1] == pytest.approx(svd.loglike_[-1], rel=1e-9)
+    np.testing.assert_allclose(em.components_, svd.components_, atol=1e-3)
+    np.testing.assert_allclose(em.noise_variance_, svd.noise_variance_, rtol=1e-3)
+
+
+def test_gradient_of_the_profile_likelihood():
+    X, _ = simulated(100, 6, 2)
+    data = Covariance(X, X.mean(axis=0))
+    noise = np.random.default_rng(0).uniform(0.3, 1.5, 6)
+
+    def deviance(log_noise):
+        return -2 * loadings_at(data, np.exp(log_noise), 2).loglike
+
+    slope = [
+        (deviance(np.log(noise) + d) - deviance(np.log(noise) - d)) / 2e-5
+        for d in 1e-5 * np.eye(6)
+    ]
+    np.testing.assert_allclose(loadings_at(data, noise, 2).gradient, slope, rtol=1e-6)
+
+
+def test_profile_likelihood_is_that_of_its_model():
+    X, _ = simulated(100, 6, 2)
+    data = Covariance(X, X.mean(axis=0))
+    # Much noise: some directions get no loadings.
+    for scale in (0.1, 1.0, 10.0):
+        solution = loadings_at(data, np.full(6, scale), 4)
+        gaussian = FactorGaussian(data.mean, solution.loadings, solution.noise)
+        wanted = gaussian.log_density(X).mean()
+        assert solution.loglike == pytest.approx(wanted, rel=1e-12)
+
+
+def test_eigenvectors_are_the_same_by_every_way():
+    X, _ = simulated(60, 90, 3)
+    mean, noise = X.mean(axis=0), np.random.default_rng(0).uniform(0.5, 2, 90)
+    sketched = SketchedRows(X, mean, 100, 1e-14, np.random.default_rng(0))
+    sketched.thorough = True
+    wanted_values, wanted = Covariance(X, mean).leading(noise, 3)
+    for data in (Rows(X, mean), sketched):
+        for _ in range(50):
+            values, vectors = data.leading(noise, 3)
+        np.testing.assert_allclose(data.variances, X.var(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(values, wanted_values, rtol=1e-9)
+        np.testing.assert_allclose(np.abs(vectors), np.abs(wanted), atol=1e-6)
+
+
+@pytest.mark.parametrize("svd_method", ["lapack", "randomized"])
+def test_wide_data(svd_method):
+    X, _ = simulated(600, 1500, 5)
+    ours = FactorAnalysis(5, svd_method=svd_method).fit(X)
+    theirs = SklearnFactorAnalysis(5, svd_method="lapack", tol=1e-6).fit(X)
+    # To within the tolerance of a fit.
+    assert len(X) * ours.score(X) >= len(X) * theirs.score(X) - ours.tol
+    assert ours.loglike_[-1] == pytest.approx(len(X) * ours.score(X), rel=1e-9)
+    assert ours.noise_variance_.shape == (1500,)
+
+
+def test_no_matrix_of_all_pairs_of_features():
+    X = np.random.default_rng(0).normal(size=(40, 8000))
+    tracemalloc.start()
+    try:
+        model = FactorAnalysis(3, max_iter=5, tol=0.1).fit(X)
+        model.score_samples(X)
+        model.transform(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8000**2  # an eighth of it
+
+
+# ---- The Gaussian, and what it says of rows ----
+
+
+@pytest.mark.parametrize("n_components", [0, 1, 3, 7])
+def test_precision_is_the_inverse_of_the_covariance(n_components):
+    X, _ = simulated(100, 7, 2)
+    model = FactorAnalysis(n_components).fit(X)
+    covariance = model.components_.T @ model.components_
+    covariance += np.diag(model.noise_variance_)
+    np.testing.assert_allclose(model.get_covariance(), covariance, rtol=1e-12)
+    np.testing.assert_allclose(
+        model.get_precision(), np.linalg.inv(covariance), rtol=1e-6, atol=1e-8
+    )
+
+
+def test_score_samples_is_the_density_of_scipy(small):
+    model, X = small
+    np.testing.assert_allclose(
+        model.score_samples(X), scipy_log_density(model, X), rtol=1e-10
+    )
+
+
+def test_missing_values_are_integrated_out(small):
+    model, X = small
+    X = with_holes(X)
+    X[3] = np.nan
+    model = FactorAnalysis(2, missing="latent").fit(X)
+    found = model.score_samples(X)
+    np.testing.assert_allclose(found, scipy_log_density(model, X), rtol=1e-10)
+    assert found[3] == 0
+    np.testing.assert_allclose(model.transform(X[3:4]), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("holes", [False, True])
+def test_transform_is_the_conditional_mean_of_the_factors(holes, small):
+    model, X = small
+    X = with_holes(X[:30]) if holes else X[:30]
+    model.set_params(missing="latent")
+    covariance = model.get_covariance()
+    for row, found in zip(X, model.transform(X)):
+        seen = ~np.isnan(row)
+        wanted = model.components_[:, seen] @ np.linalg.solve(
+            covariance[np.ix_(seen, seen)], (row - model.mean_)[seen]
+        )
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_impute_fills_in_conditional_means(small):
+    model, X = small
+    covariance, holes = model.get_covariance(), with_holes(X[:30])
+    filled = model.impute(holes)
+    for row, found in zip(holes, filled):
+        seen = ~np.isnan(row)
+        gain = np.linalg.solve(
+            covariance[np.ix_(seen, seen)], covariance[np.ix_(seen, ~seen)]
+        )
+        wanted = model.mean_[~seen] + (row - model.mean_)[seen] @ gain
+        np.testing.assert_array_equal(found[seen], row[seen])
+        np.testing.assert_allclose(found[~seen], wanted, rtol=1e-9, atol=1e-12)
+    masked = model.impute(X[:30], mask=np.isnan(holes))
+    np.testing.assert_array_equal(masked, filled)
+
+
+def is_standard_normal(values):
+    """Whether rows may be independent standard normal, p > 1e-6 for each test."""
+    n, d = values.shape
+    assert stats.kstest(values.ravel(), "norm").pvalue > 1e-6
+    for i in range(d):
+        for j in range(i):
+            product = (values[:, i] * values[:, j]).sum() / np.sqrt(n)
+            assert 2 * stats.norm.sf(abs(product)) > 1e-6 / d**2
+
+
+def test_samples_have_the_covariance_of_the_model(small):
+    model, _ = small
+    X = model.sample(20_000, random_state=1)
+    root = np.linalg.cholesky(model.get_covariance())
+    is_standard_normal(np.linalg.solve(root, (X - model.mean_).T).T)
+
+
+def test_imputed_draws_are_conditional_draws(small):
+    model, X = small
+    row = X[0].copy()
+    row[[1, 4, 5]] = np.nan
+    seen = ~np.isnan(row)
+    covariance = model.get_covariance()
+    gain = np.linalg.solve(
+        covariance[np.ix_(seen, seen)], covariance[np.ix_(seen, ~seen)]
+    )
+    mean = model.mean_[~seen] + (row - model.mean_)[seen] @ gain
+    conditional = covariance[np.ix_(~seen, ~seen)]
+    conditional = conditional - covariance[np.ix_(~seen, seen)] @ gain
+    draws = model.impute(np.tile(row, (20_000, 1)), method="sample", random_state=0)
+    deviation = draws[:, ~seen] - mean
+    is_standard_normal(np.linalg.solve(np.linalg.cholesky(conditional), deviation.T).T)
+
+
+def test_draws_go_on_and_can_be_repeated(small):
+    model, X = small
+    twin = FactorAnalysis(2, tol=1e-6).fit(X)
+    model = FactorAnalysis(2, tol=1e-6).fit(X)
+    first, second = model.sample(3), model.sample(3)
+    assert not np.array_equal(first, second)
+    np.testing.assert_array_equal(twin.sample(3), first)
+    np.testing.assert_array_equal(twin.sample(3), second)
+    again = model.sample(3, random_state=7)
+    np.testing.assert_array_equal(model.sample(3, random_state=7), again)
+
+
+def test_inverse_transform(small):
+    model, X = small
+    factors = model.transform(X)
+    wanted = model.mean_ + factors @ model.components_
+    np.testing.assert_allclose(model.inverse_transform(factors), wanted, rtol=1e-12)
+    with pytest.raises(ValueError, match="X has 3 columns, .* 2 components"):
+        model.inverse_transform(np.ones((4, 3)))
+
+
+# ---- Missing values in training ----
+
+
+def test_moments_of_patterns_are_those_of_complete_rows():
+    X, truth = simulated(50, 6, 2)
+    complete, loglike = collect(truth, X, truth.mean, False)
+    patterns, same_loglike = collect(truth, X, truth.mean, True)
+    assert same_loglike == pytest.approx(loglike, rel=1e-12)
+    for zz in patterns.zz:
+        np.testing.assert_allclose(zz, complete.zz, rtol=1e-9, atol=1e-9)
+    for name in ("n", "xx", "xz"):
+        np.testing.assert_allclose(
+            getattr(patterns, name), getattr(complete, name), rtol=1e-9, atol=1e-9
+        )
+    np.testing.assert_allclose(step(patterns).loadings, step(complete).loadings)
+    np.testing.assert_allclose(step(patterns).noise, step(complete).noise)
+
+
+def test_moments_of_a_model_leave_it_where_it_is():
+    _, truth = simulated(2, 6, 2)
+    for missing in (False, True):
+        same = step(moments_of(truth, missing))
+        for name, value in truth.parameters().items():
+            np.testing.assert_allclose(getattr(same, name), value, rtol=1e-9)
+
+
+def test_missing_values_cost_little_of_the_truth():
+    X, truth = simulated(4000, 10, 2)
+    model = FactorAnalysis(2, missing="latent", tol=1e-3).fit(with_holes(X))
+    fresh = truth.sample(4000, np.random.default_rng(3))
+    lost = (truth.log_density(fresh) - model.score_samples(fresh)).mean()
+    # Half a nat for each of 39 parameters over the 4000 rows, were all observed.
+    assert 0 < lost < 3 * 0.5 * 39 / 4000
+    # Means and pairs of variables as they are found would not do.
+    filled = np.where(np.isnan(with_holes(X)), np.nanmean(X, axis=0), X)
+    naive = FactorAnalysis(2).fit(filled)
+    assert (truth.log_density(fresh) - naive.score_samples(fresh)).mean() > 10 * lost
+
+
+def test_a_feature_without_observed_values_is_refused():
+    X = np.ones((5, 3))
+    X[:, 1] = np.nan
+    for method in ("fit", "partial_fit"):
+        with pytest.raises(ValueError, match="Feature 1 of X has no observed value"):
+            getattr(FactorAnalysis(1, missing="latent"), method)(X)
+
+
+# ---- Rotations ----
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("rotation", ["varimax", "quartimax", "promax", "oblimin"])
+def test_rotations_leave_the_likelihood_unchanged(rotation, missing):
+    X = load_wine().data
+    plain = FactorAnalysis(3).fit(X)
+    model = FactorAnalysis(3, rotation=rotation).fit(X)
+    assert model.loglike_ == plain.loglike_
+    assert np.abs(model.components_ - plain.components_).max() > 0.1
+    rows = with_holes(X) if missing else X
+    model.set_params(missing="latent")
+    plain.set_params(missing="latent")
+    np.testing.assert_allclose(
+        model.score_samples(rows), plain.score_samples(rows), rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        model.get_covariance(), plain.get_covariance(), rtol=1e-9, atol=1e-9
+    )
+    # The factors explain the same.
+    np.testing.assert_allclose(
+        model.inverse_transform(model.transform(rows)),
+        plain.inverse_transform(plain.transform(rows)),
+        rtol=1e-8,
+    )
+    oblique = rotation in ("promax", "oblimin")
+    assert hasattr(model, "factor_correlation_") == oblique
+    if oblique:
+        np.testing.assert_allclose(np.diag(model.factor_correlation_), 1, rtol=1e-12)
+
+
+@pytest.mark.parametrize("rotation", ["varimax", "quartimax"])
+def test_orthogonal_rotations_are_those_of_sklearn(rotation):
+    X, _ = simulated(300, 12, 3)
+    ours = FactorAnalysis(3, rotation=rotation, tol=1e-9).fit(X)
+    theirs = SklearnFactorAnalysis(
+        3, rotation=rotation, tol=1e-9, svd_method="lapack"
+    ).fit(X)
+    agreement = np.abs(np.corrcoef(ours.components_, theirs.components_)[:3, 3:])
+    np.testing.assert_allclose(agreement.max(axis=0), 1, atol=1e-3)
+    np.testing.assert_allclose(agreement.max(axis=1), 1, atol=1e-3)
+
+
+def test_rotations_are_maxima_of_their_criteria():
+    """No rotation in a plane of two factors does better."""
+    loadings = np.random.default_rng(0).normal(size=(3, 15)) ** 3
+    criteria = {
+        "varimax": lambda L: (L**2).var(axis=1).sum(),
+        "quartimax": lambda L: (L**4).sum(),
+    }
+    for method, criterion in criteria.items():
+        rotated, correlations = rotate(loadings, method)
+        assert correlations is None
+        np.testing.assert_allclose(rotated.T @ rotated, loadings.T @ loadings)
+        for i, j in [(0, 1), (0, 2), (1, 2)]:
+            for angle in np.linspace(-1.5, 1.5, 31):
+                turned = rotated.copy()
+                cos, sin = np.cos(angle), np.sin(angle)
+                turned[i] = cos * rotated[i] + sin * rotated[j]
+                turned[j] = cos * rotated[j] - sin * rotated[i]
+                assert criterion(turned) <= criterion(rotated) * (1 + 1e-9)
+
+
+def test_oblimin_has_no_slope_along_the_axes():
+    loadings = np.random.default_rng(0).normal(size=(15, 3)) ** 3
+    axes = np.random.default_rng(1).normal(size=(3, 3))
+    _, gradient = _quartimin(loadings, axes)
+    found = approx_fprime(
+        axes.ravel(), lambda a: _quartimin(loadings, a.reshape(3, 3))[0], 1e-7
+    )
+    np.testing.assert_allclose(gradient.ravel(), found, rtol=1e-4, atol=1e-4)
+    rotated, correlations = rotate(loadings.T, "oblimin")
+
+    def value(L):
+        squares = L**2
+        return 0.25 * ((squares.sum(axis=0) - squares) * squares).sum()
+
+    assert value(rotated) < value(loadings.T)
+    # The axes that made it, from L = T^-1 A', and small turns of each on its sphere.
+    axes = np.linalg.lstsq(rotated.T, loadings, rcond=None)[0].T
+    np.testing.assert_allclose(axes.T @ axes, correlations, atol=1e-9)
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        near = axes + 1e-3 * rng.normal(size=(3, 3))
+        near /= np.linalg.norm(near, axis=0)
+        assert value(np.linalg.solve(near, loadings.T)) > value(rotated)
+
+
+@pytest.mark.parametrize("rotation", ["promax", "oblimin"])
+def test_oblique_rotations_recover_correlated_factors(rotation):
+    rng = np.random.default_rng(0)
+    correlations = np.array([[1, 0.5], [0.5, 1]])
+    factors = rng.multivariate_normal([0, 0], correlations, 5000)
+    loadings = np.kron(np.eye(2), np.ones(5)) * rng.uniform(0.7, 1.2, 10)
+    X = factors @ loadings + 0.5 * rng.normal(size=(5000, 10))
+    model = FactorAnalysis(2, rotation=rotation).fit(X)
+    order = np.argsort(model.components_[:, 0])[::-1]
+    np.testing.assert_allclose(model.components_[order], loadings, atol=0.07)
+    assert model.factor_correlation_[0, 1] == pytest.approx(0.5, abs=0.07)
+    found = model.transform(X)[:, order]
+    assert np.corrcoef(found.T, factors.T)[[0, 1], [2, 3]].min() > 0.95
+
+
+def test_factors_without_loadings_are_not_rotated():
+    loadings = np.random.default_rng(0).normal(size=(3, 8))
+    loadings[1] = 0
+    for method in ("varimax", "promax", "oblimin"):
+        rotated, _ = rotate(loadings, method)
+        assert not rotated[1].any()
+        assert np.isfinite(rotated).all()
+    assert rotate(loadings[:0], "promax")[0].shape == (0, 8)
+    np.testing.assert_array_equal(rotate(loadings[:1], "oblimin")[1], [[1]])
+
+
+# ---- Minibatches ----
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_minibatches_reach_the_likelihood_of_a_fit(missing):
+    X, truth = simulated(6000, 8, 2)
+    X = with_holes(X, 0.2) if missing else X
+    model = FactorAnalysis(2, missing="latent" if missing else "raise")
+    for start in range(0, 6000, 50):
+        assert model.partial_fit(X[start : start + 50]) is model
+    assert model.n_iter_ == len(model.loglike_) == 120
+    whole = FactorAnalysis(2, missing="latent").fit(X)
+    fresh = truth.sample(5000, np.random.default_rng(5))
+    best = whole.score(fresh)
+    once = FactorAnalysis(2, missing="latent").fit(X[:50]).score(fresh)
+    assert once < best - 0.05
+    # The last 6 % of the rows count for most: some of the gain is lost again.
+    assert model.score(fresh) > best - 0.1 * (best - once)
+
+
+def test_single_rows_are_minibatches():
+    X, truth = simulated(1500, 4, 1)
+    model = FactorAnalysis(1)
+    for row in X:
+        model.partial_fit(row[np.newaxis])
+    assert np.isfinite(model.loglike_).all()
+    start = FactorAnalysis(1).partial_fit(X[:1])
+    assert model.score(X) > start.score(X)
+    assert model.score(X) > truth.log_density(X).mean() - 0.5
+
+
+def test_minibatches_go_on_from_a_fit():
+    X, truth = simulated(2000, 8, 2)
+    model = FactorAnalysis(2, rotation="promax").fit(X)
+    before = model.score(X)
+    for start in range(0, 2000, 200):
+        model.partial_fit(truth.sample(200, np.random.default_rng(start)))
+    assert model.score(X) > before - 0.1
+    # Data of another kind are learned.
+    other, _ = simulated(2000, 8, 2, seed=9)
+    unlike = model.score(other)
+    for _ in range(100):
+        model.partial_fit(other)
+    assert model.score(other) > unlike
+    assert model.score(other) > FactorAnalysis(2).fit(other).score(other) - 0.05
+
+
+# ---- Corners ----
+
+
+def test_more_components_than_rows_or_features():
+    X, _ = simulated(10, 30, 2)
+    assert FactorAnalysis(20, max_iter=5, tol=1).fit(X).components_.shape == (10, 30)
+    assert FactorAnalysis().fit(X[:, :5]).components_.shape == (5, 5)
+    assert FactorAnalysis(9).fit(X[:, :5]).components_.shape == (5, 5)
+    assert FactorAnalysis(20).partial_fit(X[:3]).components_.shape == (20, 30)
+
+
+def test_as_many_components_as_features_give_the_covariance():
+    X, _ = simulated(500, 4, 2)
+    model = FactorAnalysis(tol=1e-8).fit(X)
+    found = model.get_covariance()
+    np.testing.assert_allclose(found, np.cov(X.T, bias=True), rtol=1e-3, atol=1e-3)
+
+
+def test_without_components_features_are_independent():
+    X, _ = simulated(50, 4, 2)
+    model = FactorAnalysis(0).fit(X)
+    np.testing.assert_allclose(model.noise_variance_, X.var(axis=0), rtol=1e-9)
+    assert model.transform(X).shape == (50, 0)
+    wanted = stats.norm.logpdf(X, X.mean(axis=0), X.std(axis=0)).sum(axis=1)
+    np.testing.assert_allclose(model.score_samples(X), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["svd", "em"])
+def test_constant_and_repeated_features(solver):
+    X, _ = simulated(100, 4, 1)
+    X = np.hstack([X, X[:, :1], np.full((100, 1), 3.0)])
+    model = FactorAnalysis(2, solver=solver, max_iter=200, tol=1).fit(X)
+    assert np.isfinite(model.score_samples(X)).all()
+    assert (model.noise_variance_ > 0).all()
+    assert model.noise_variance_[5] == pytest.approx(1e-12)
+    assert np.isfinite(model.transform(X)).all()
+
+
+def test_scales_of_features_do_not_matter():
+    X, _ = simulated(100, 6, 2)
+    scales = 10.0 ** np.arange(-3, 3)
+    model, other = (FactorAnalysis(2, tol=1e-8).fit(Y) for Y in (X, X * scales))
+    np.testing.assert_allclose(other.components_ / scales, model.components_, atol=1e-3)
+    assert other.score(X * scales) + np.log(scales).sum() == pytest.approx(
+        model.score(X), rel=1e-9
+    )
+
+
+def test_noise_variance_init():
+    X, _ = simulated(100, 5, 1)
+    best = FactorAnalysis(1, tol=1e-8).fit(X)
+    near = FactorAnalysis(1, tol=1e-8, noise_variance_init=best.noise_variance_).fit(X)
+    assert near.n_iter_ < best.n_iter_
+    assert near.loglike_[0] == pytest.approx(best.loglike_[-1], rel=1e-9)
+    for bad in ([1.0, 2.0], [1, 1, 1, 1, 0], [1, 1, 1, 1, -2]):
+        with pytest.raises(ValueError, match="noise_variance_init must be .* 5 feat"):
+            FactorAnalysis(1, noise_variance_init=bad).fit(X)
+
+
+def test_components_have_a_fixed_sign(digits):
+    for model in (FactorAnalysis(5), FactorAnalysis(5, rotation="oblimin")):
+        components = model.fit(digits).components_
+        largest = np.abs(components).argmax(axis=1)
+        assert (components[np.arange(5), largest] > 0).all()
+
+
+def test_warns_where_it_has_not_converged():
+    X = load_wine().data
+    for solver in ("svd", "em"):
+        model = FactorAnalysis(3, max_iter=2, solver=solver)
+        with pytest.warns(ConvergenceWarning, match=r"did not converge .*max_iter=2 "):
+            model.fit(X)
+        assert model.n_iter_ == 2
+
+
+def test_float32_is_computed_in_float64(digits):
+    X = digits[:500].astype(np.float32)
+    model, wanted = FactorAnalysis(5).fit(X), FactorAnalysis(5).fit(X.astype(float))
+    assert model.loglike_[-1] == pytest.approx(wanted.loglike_[-1], rel=1e-12)
+    np.testing.assert_allclose(model.components_, wanted.components_, atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["svd", "em"])
+def test_interrupt_leaves_a_usable_model(solver):
+    X = np.random.default_rng(0).normal(size=(1000, 400))
+    model = FactorAnalysis(150, tol=0, max_iter=10**6, solver=solver)
+    timer = Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X)
+    finally:
+        timer.cancel()
+    assert model.n_iter_ == len(model.loglike_) > 0
+    assert np.isfinite(model.score_samples(X)).all()
+    assert np.isfinite(model.sample(3)).all()
