@@ -16,6 +16,8 @@ MODULES = [
     f"{PACKAGE}{module}"
     for module in (
         "",
+        ".factors",
+        ".factors.plotting",
         ".likelihood",
         ".samplers",
         ".plotting",

@@ -5,5 +5,6 @@ One estimator (and its named variants) a file; they share little, so little is s
 
 from .factor_analysis import FactorAnalysis
 from .probabilistic_pca import ProbabilisticPCA
+from .selection import Selection, select_n_components
 
-__all__ = ["FactorAnalysis", "ProbabilisticPCA"]
+__all__ = ["FactorAnalysis", "ProbabilisticPCA", "Selection", "select_n_components"]

@@ -1,0 +1,112 @@
+"""How many factors: by information criterion or by held-out likelihood."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.utils.validation import check_array
+
+from .._validation import check_choice, check_count
+
+__all__ = ["Selection", "select_n_components"]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What `select_n_components` found.
+
+    Parameters
+    ----------
+    candidates : tuple of int
+        Numbers of components that were tried.
+
+    scores : ndarray of shape (n_candidates,)
+        The score of each in nats a row, larger is better.
+
+    errors : ndarray of shape (n_candidates,)
+        Standard errors of the scores over the folds; 0 for "bic".
+
+    criterion : {"bic", "cv"}
+        What the scores are.
+    """
+
+    candidates: tuple
+    scores: np.ndarray
+    errors: np.ndarray
+    criterion: str
+
+    @property
+    def n_components(self):
+        """The number of components with the highest score."""
+        return self.candidates[int(np.argmax(self.scores))]
+
+
+def select_n_components(estimator, X, candidates, *, criterion="bic", cv=5):
+    """Choose the number of components of a linear factor model.
+
+    Parameters
+    ----------
+    estimator : FactorAnalysis or ProbabilisticPCA
+        The model; a clone of it is fitted for each candidate.
+
+    X : array-like of shape (n_samples, n_features)
+        Data; NaN where a value is missing, if the estimator takes it.
+
+    candidates : iterable of int
+        Numbers of components to try.
+
+    criterion : {"bic", "cv"}, default="bic"
+        "bic" is the Bayesian information criterion: the log-likelihood of the data
+        less half the logarithm of the number of rows for each parameter, here divided
+        by the number of rows. "cv" is the mean log-likelihood of held-out rows.
+
+    cv : int or cross-validation splitter, default=5
+        Folds of "cv", as in scikit-learn.
+
+    Returns
+    -------
+    selection : Selection
+        The scores, and the number of components with the highest. It is drawn by
+        `sklearn_ebm.factors.plotting.SelectionDisplay`.
+
+    Notes
+    -----
+    A rotation of the factors is free, so that
+    ``n_components * (n_components - 1) / 2`` loadings do not count as parameters.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn_ebm import FactorAnalysis
+    >>> from sklearn_ebm.factors import select_n_components
+    >>> X = load_wine().data
+    >>> select_n_components(FactorAnalysis(), X, range(1, 7)).n_components
+    4
+    """
+    check_choice(criterion, "criterion", ("bic", "cv"))
+    candidates = tuple(check_count(q, "candidates", least=0) for q in candidates)
+    if not candidates:
+        raise ValueError("candidates must have at least one number of components.")
+    X = check_array(
+        X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", input_name="X"
+    )
+    scores, errors = [], []
+    for n_components in candidates:
+        model = clone(estimator).set_params(n_components=n_components)
+        if criterion == "bic":
+            scores.append(_bic(model.fit(X), X))
+            errors.append(0.0)
+        else:
+            found = cross_val_score(model, X, cv=cv, error_score="raise")
+            scores.append(found.mean())
+            errors.append(found.std(ddof=1) / np.sqrt(len(found)))
+    return Selection(candidates, np.array(scores), np.array(errors), criterion)
+
+
+def _bic(model, X):
+    """Log-likelihood less what its parameters are worth, in nats a row."""
+    q, n_features = model.components_.shape
+    n_parameters = n_features + np.size(model.noise_variance_)
+    n_parameters += q * n_features - q * (q - 1) // 2
+    return model.score(X) - 0.5 * n_parameters * np.log(len(X)) / len(X)

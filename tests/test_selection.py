@@ -1,0 +1,96 @@
+"""The number of factors, and its picture."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import cross_val_score
+
+from sklearn_ebm import FactorAnalysis, ProbabilisticPCA
+from sklearn_ebm.factors import Selection, select_n_components
+
+
+@pytest.fixture(scope="module")
+def data():
+    """500 rows of 9 features with 3 factors."""
+    rng = np.random.default_rng(0)
+    factors, loadings = rng.normal(size=(500, 3)), rng.normal(size=(3, 9))
+    return factors @ loadings + rng.normal(size=(500, 9))
+
+
+@pytest.fixture
+def plt():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    yield plt
+    plt.close("all")
+
+
+@pytest.mark.parametrize("estimator", [FactorAnalysis(), ProbabilisticPCA()])
+def test_finds_the_number_of_factors(estimator, data):
+    selection = select_n_components(estimator, data, range(6))
+    assert selection.n_components == 3
+    assert selection.candidates == (0, 1, 2, 3, 4, 5)
+    assert selection.criterion == "bic"
+    held_out = select_n_components(estimator, data, range(6), criterion="cv")
+    # One factor too many costs little on held-out rows, one too few costs much.
+    assert held_out.n_components in (3, 4)
+    assert held_out.scores.max() - held_out.scores[3] < held_out.errors[3]
+    assert (held_out.scores[3] - held_out.scores[:3]).min() > 0.2
+
+
+@pytest.mark.parametrize("estimator", [FactorAnalysis(), ProbabilisticPCA()])
+def test_finds_the_number_of_factors_behind_missing_values(estimator, data):
+    holes = np.where(np.random.default_rng(1).random(data.shape) < 0.1, np.nan, data)
+    estimator.set_params(missing="latent")
+    for criterion in ("bic", "cv"):
+        found = select_n_components(estimator, holes, [1, 3], criterion=criterion)
+        assert found.n_components == 3
+
+
+def test_scores_are_what_they_say(data):
+    model = FactorAnalysis(2).fit(data)
+    bic = select_n_components(FactorAnalysis(), data, [2])
+    n_parameters = 9 + 9 + 2 * 9 - 1
+    wanted = 500 * model.score(data) - n_parameters / 2 * np.log(500)
+    assert 500 * bic.scores[0] == pytest.approx(wanted, rel=1e-12)
+    assert bic.errors == [0]
+    pca = ProbabilisticPCA(2).fit(data)
+    bic = select_n_components(ProbabilisticPCA(), data, [2])
+    wanted = 500 * pca.score(data) - (n_parameters - 8) / 2 * np.log(500)
+    assert 500 * bic.scores[0] == pytest.approx(wanted, rel=1e-12)
+    cv = select_n_components(FactorAnalysis(), data, [1, 2], criterion="cv", cv=4)
+    folds = cross_val_score(FactorAnalysis(2), data, cv=4)
+    assert cv.scores[1] == pytest.approx(folds.mean(), rel=1e-12)
+    assert cv.errors[1] == pytest.approx(folds.std(ddof=1) / 2, rel=1e-12)
+
+
+def test_wrong_arguments(data):
+    with pytest.raises(ValueError, match="criterion must be 'bic' or 'cv', got 'aic'"):
+        select_n_components(FactorAnalysis(), data, [1], criterion="aic")
+    with pytest.raises(ValueError, match="candidates must have at least one"):
+        select_n_components(FactorAnalysis(), data, [])
+    for bad in (-1, 1.5, "2"):
+        with pytest.raises((TypeError, ValueError), match=r"candidates must be an int"):
+            select_n_components(FactorAnalysis(), data, [bad])
+
+
+def test_display_draws_the_scores(plt, data):
+    from sklearn_ebm.factors.plotting import SelectionDisplay
+
+    for criterion in ("bic", "cv"):
+        display = SelectionDisplay.from_estimator(
+            FactorAnalysis(), data, [4, 2, 3], criterion=criterion, cv=3
+        )
+        x, y = display.errorbar_.lines[0].get_data()
+        scores = dict(zip(display.selection.candidates, display.selection.scores))
+        np.testing.assert_array_equal(x, [2, 3, 4])
+        np.testing.assert_array_equal(y, [scores[q] for q in (2, 3, 4)])
+        assert set(display.line_.get_xdata()) == {3}
+        assert display.errorbar_.has_yerr == (criterion == "cv")
+        assert "nats a row" in display.ax_.get_ylabel()
+    _, ax = plt.subplots()
+    selection = Selection((1, 2), np.array([0.0, 1.0]), np.zeros(2), "bic")
+    display = SelectionDisplay(selection).plot(ax=ax)
+    assert display.ax_ is ax
+    assert display.figure_ is ax.figure
