@@ -46,7 +46,7 @@ class GaussianFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         check_is_fitted(self)
         X = self._check_data(X)
         gaussian = self._gaussian()
-        if np.isnan(X).any():
+        if self._has_holes(X):
             factors = gaussian.factor_means_observed(X)
         else:
             factors = gaussian.factor_means(X)
@@ -91,7 +91,7 @@ class GaussianFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         check_is_fitted(self)
         X = self._check_data(X)
         gaussian = self._gaussian()
-        if np.isnan(X).any():
+        if self._has_holes(X):
             return gaussian.log_density_observed(X)
         return gaussian.log_density(X)
 
@@ -202,6 +202,9 @@ class GaussianFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             ensure_all_finite="allow-nan" if allow_nan else True,
             **kwargs,
         )
+
+    def _has_holes(self, X):
+        return self.missing == "latent" and bool(np.isnan(X).any())
 
     def _gaussian(self):
         """Return the fitted model as a value, with uncorrelated factors."""

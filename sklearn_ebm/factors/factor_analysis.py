@@ -208,7 +208,7 @@ class FactorAnalysis(GaussianFactors):
         """
         check_parameters(self)
         X = self._check_data(X, reset=True, ensure_min_samples=2)
-        missing = bool(np.isnan(X).any())
+        missing = self._has_holes(X)
         progress = Progress(type(self).__name__, self.tol, self.verbose)
         n_components = min(self._most_components(X), len(X))
         if missing or self.solver == "em":

@@ -172,7 +172,7 @@ class ProbabilisticPCA(GaussianFactors):
         check_parameters(self)
         X = self._check_data(X, reset=True, ensure_min_samples=2)
         progress = Progress(type(self).__name__, self.tol, self.verbose)
-        if not np.isnan(X).any():
+        if not self._has_holes(X):
             gaussian, loglike = self._closed_form(X, describe(X, exact=True))
             progress(len(X) * loglike)
             self._store(gaussian, X.dtype, progress.loglike)
