@@ -3,6 +3,9 @@
 A step is the least squares of every feature on the factors, whose moments the E-step
 sums: each feature over the rows in which it is observed. Nothing is imputed, so that a
 step is as long as the missing values allow.
+
+.. [1] C. Liu, D. Rubin, Y. N. Wu, "Parameter expansion to accelerate EM: the PX-EM
+   algorithm", Biometrika 85, 1998.
 """
 
 from dataclasses import dataclass
@@ -23,7 +26,9 @@ class Moments:
     - n (D,): number of observed values;
     - xx (D,): sum of squares;
     - xz (D, k): sum of products with the regressors;
-    - zz (k, k), or (D, k, k) where values are missing: sum of the regressors' products.
+    - zz (k, k), or (D, k, k) where values are missing: sum of the regressors' products,
+      over the rows in which the feature is observed;
+    - whole (k, k): sum of the regressors' products over all rows.
     """
 
     centre: np.ndarray
@@ -31,18 +36,19 @@ class Moments:
     xx: np.ndarray
     xz: np.ndarray
     zz: np.ndarray
+    whole: np.ndarray
 
     def mixed(self, other, share):
         """These moments, a share of them replaced by others with the same centre."""
         mix = {
             name: (1 - share) * getattr(self, name) + share * getattr(other, name)
-            for name in ("n", "xx", "xz", "zz")
+            for name in ("n", "xx", "xz", "zz", "whole")
         }
         return Moments(self.centre, **mix)
 
     def scaled(self, factor):
         """All sums times a number."""
-        sums = (factor * s for s in (self.n, self.xx, self.xz, self.zz))
+        sums = (factor * s for s in (self.n, self.xx, self.xz, self.zz, self.whole))
         return Moments(self.centre, *sums)
 
     @property
@@ -68,13 +74,14 @@ def _collect_complete(gaussian, X, centre):
         zz += regressors.T @ regressors
     zz[:-1, :-1] += n_rows * gaussian.factor_covariance()
     n = np.full(n_features, float(n_rows))
-    return Moments(centre, n, xx, xz, zz), gaussian.log_density(X).sum()
+    return Moments(centre, n, xx, xz, zz, zz), gaussian.log_density(X).sum()
 
 
 def _collect_observed(gaussian, X, centre):
     n_features, k = gaussian.n_features, gaussian.n_components + 1
     n, xx = np.zeros(n_features), np.zeros(n_features)
     xz, zz = np.zeros((n_features, k)), np.zeros((n_features, k * k))
+    whole = np.zeros((k, k))
     loglike = 0.0
     for part in gaussian.given_observed(X):
         regressors = _with_ones(part.means)
@@ -86,8 +93,9 @@ def _collect_observed(gaussian, X, centre):
         xx += np.einsum("ij,ij->j", deviation, deviation)
         xz += deviation.T @ regressors
         zz += observed.T @ products.reshape(len(products), -1)
+        whole += products.sum(axis=0)
         loglike += part.log_density().sum()
-    return Moments(centre, n, xx, xz, zz.reshape(-1, k, k)), loglike
+    return Moments(centre, n, xx, xz, zz.reshape(-1, k, k), whole), loglike
 
 
 def moments_of(gaussian, missing):
@@ -97,14 +105,16 @@ def moments_of(gaussian, missing):
     xz = np.hstack([gaussian.loadings.T, np.zeros((D, 1))])
     variances = gaussian.noise + (gaussian.loadings**2).sum(axis=0)
     zz = np.broadcast_to(np.eye(k), (D, k, k)).copy() if missing else np.eye(k)
-    return Moments(gaussian.mean, np.ones(D), variances, xz, zz)
+    return Moments(gaussian.mean, np.ones(D), variances, xz, zz, np.eye(k))
 
 
-def step(moments, *, shared_noise=False, ridge=None):
+def step(moments, *, shared_noise=False, ridge=None, expand=False):
     """The M-step: the model that fits the moments best.
 
     With `shared_noise` all features have the same noise variance. `ridge`
-    (n_components,) is added to the factors' sums of squares.
+    (n_components,) is added to the factors' sums of squares. With `expand` the step
+    also fits the mean and covariance of the factors, which the loadings then take over:
+    it changes the basis of the factors, and may be far longer [1]_.
     """
     products = moments.zz
     if ridge is not None:
@@ -122,9 +132,19 @@ def step(moments, *, shared_noise=False, ridge=None):
         least = least_noise(moments.variances.mean())
     else:
         noise, least = residual / moments.n, least_noise(moments.variances)
-    return FactorGaussian(
-        moments.centre + weights[:, -1], weights[:, :-1].T, np.maximum(noise, least)
-    )
+    mean, loadings = moments.centre + weights[:, -1], weights[:, :-1].T
+    if expand:
+        n_rows, sums = moments.whole[-1, -1], moments.whole[-1, :-1]
+        factor_mean = sums / n_rows
+        spread = moments.whole[:-1, :-1] / n_rows - np.outer(factor_mean, factor_mean)
+        mean = mean + factor_mean @ loadings
+        loadings = linalg.cholesky(spread, lower=False) @ loadings
+    return FactorGaussian(mean, loadings, np.maximum(noise, least))
+
+
+def expanded_step(moments, _):
+    """The step that a fit takes."""
+    return step(moments, expand=True)
 
 
 class ExpectationMaximisation:
@@ -139,7 +159,7 @@ class ExpectationMaximisation:
     report : callable
         Called with the log-likelihood after every iteration; returns whether that is
         enough.
-    m_step : callable, default=step
+    m_step : callable
         Makes a model of `Moments` and of the last model.
 
     Attributes
@@ -148,9 +168,7 @@ class ExpectationMaximisation:
         The last model, whenever the climb is interrupted.
     """
 
-    def __init__(
-        self, X, start, missing, report, m_step=lambda moments, _: step(moments)
-    ):
+    def __init__(self, X, start, missing, report, m_step=expanded_step):
         self.X, self.gaussian, self.missing = X, start, missing
         self.report, self.m_step = report, m_step
 

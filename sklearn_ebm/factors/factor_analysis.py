@@ -68,8 +68,8 @@ class FactorAnalysis(GaussianFactors):
 
     solver : {"svd", "em"}, default="svd"
         "svd" maximises the likelihood over the noise variances, with the best
-        loadings for each. "em" is expectation maximisation, which takes more
-        iterations; data with missing values are always fitted by it.
+        loadings for each. "em" is expectation maximisation, by which data with missing
+        values are always fitted.
 
     missing : {"raise", "latent"}, default="raise"
         NaN in X: "raise" is an error, "latent" takes NaN for values that are missing
@@ -125,7 +125,8 @@ class FactorAnalysis(GaussianFactors):
     can have several local maxima, and none where features are copies of each other:
     noise variances stay above 1e-12 and 1e-8 of a feature's variance.
 
-    `partial_fit` is online expectation maximisation [3]_. A fit takes no
+    Expectation maximisation [2]_ expands the parameters [3]_; `partial_fit` is its
+    online form [4]_, without that. A fit takes no
     `sample_weight`.
 
     References
@@ -134,7 +135,9 @@ class FactorAnalysis(GaussianFactors):
        Psychometrika 32, 1967.
     .. [2] D. Rubin, D. Thayer, "EM algorithms for ML factor analysis", Psychometrika
        47, 1982.
-    .. [3] O. Cappe, E. Moulines, "On-line expectation-maximization algorithm for latent
+    .. [3] C. Liu, D. Rubin, Y. N. Wu, "Parameter expansion to accelerate EM: the PX-EM
+       algorithm", Biometrika 85, 1998.
+    .. [4] O. Cappe, E. Moulines, "On-line expectation-maximization algorithm for latent
        data models", Journal of the Royal Statistical Society B 71, 2009.
 
     Examples

@@ -319,7 +319,7 @@ def _noise_beside(excess, spectrum):
 
 
 def _shared_step(moments, _):
-    return step(moments, shared_noise=True)
+    return step(moments, shared_noise=True, expand=True)
 
 
 def _relevance_step(moments, gaussian):
