@@ -14,7 +14,7 @@ import numpy as np
 from scipy import linalg
 
 from ._gaussian import FactorGaussian, row_blocks
-from ._profile import least_noise
+from ._profile import least_noise, least_shared_noise
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def step(moments, *, shared_noise=False, ridge=None, expand=False):
     residual += np.einsum("ij,ij->i", weights, fitted)
     if shared_noise:
         noise = np.full(len(residual), residual.sum() / moments.n.sum())
-        least = least_noise(moments.variances.mean())
+        least = least_shared_noise(moments.variances.mean())
     else:
         noise, least = residual / moments.n, least_noise(moments.variances)
     mean, loadings = moments.centre + weights[:, -1], weights[:, :-1].T
@@ -138,7 +138,7 @@ def step(moments, *, shared_noise=False, ridge=None, expand=False):
         factor_mean = sums / n_rows
         spread = moments.whole[:-1, :-1] / n_rows - np.outer(factor_mean, factor_mean)
         mean = mean + factor_mean @ loadings
-        loadings = linalg.cholesky(spread, lower=False) @ loadings
+        loadings = np.linalg.cholesky(spread).T @ loadings
     return FactorGaussian(mean, loadings, np.maximum(noise, least))
 
 

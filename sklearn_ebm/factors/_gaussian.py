@@ -6,7 +6,6 @@ the features is formed unless it is asked for. All is computed in float64.
 """
 
 import numpy as np
-from scipy import linalg
 
 LOG_2_PI = np.log(2 * np.pi)
 # Numbers in a block of rows: small enough to stay in a cache.
@@ -42,11 +41,13 @@ class FactorGaussian:
         self.scale = 1 / np.sqrt(self.noise)
         self.scaled = self.loadings * self.scale
         precision = np.eye(self.n_components) + self.scaled @ self.scaled.T
-        # The factors given x have the precision L L'.
-        self.root = linalg.cholesky(precision, lower=True)
-        self.whitener = linalg.solve_triangular(self.root, self.scaled, lower=True)
+        # The factors given x have the precision L L'. (NumPy's functions, unlike
+        # SciPy's, take the matrices of a model without factors.)
+        root = np.linalg.cholesky(precision)
+        self.inverse_root = np.linalg.inv(root)
+        self.whitener = self.inverse_root @ self.scaled
         self.log_norm = -0.5 * (self.n_features * LOG_2_PI + np.log(self.noise).sum())
-        self.log_norm -= np.log(np.diag(self.root)).sum()
+        self.log_norm -= np.log(np.diag(root)).sum()
 
     def parameters(self):
         """What makes the same value again, by name."""
@@ -57,7 +58,7 @@ class FactorGaussian:
 
         They are sorted, those that the data say most about first.
         """
-        _, basis = linalg.eigh(self.scaled @ self.scaled.T)
+        _, basis = np.linalg.eigh(self.scaled @ self.scaled.T)
         return basis[:, ::-1].T @ self.loadings
 
     # ---- Rows without missing values ----
@@ -77,15 +78,14 @@ class FactorGaussian:
     def factor_means(self, X):
         """E[z | x] of every row, (n, n_components)."""
         found = np.empty((len(X), self.n_components))
-        # z = L'^-1 (whitener) (x - mean) / noise^1/2, one product a block.
-        back = linalg.solve_triangular(self.root, self.whitener, lower=True, trans="T")
+        back = self.inverse_root.T @ self.whitener
         for rows in row_blocks(len(X), self.n_features):
             found[rows] = ((X[rows] - self.mean) * self.scale) @ back.T
         return found
 
     def factor_covariance(self):
         """Covariance of z given a row without missing values."""
-        return linalg.cho_solve((self.root, True), np.eye(self.n_components))
+        return self.inverse_root.T @ self.inverse_root
 
     # ---- Rows with missing values, NaN ----
 

@@ -20,7 +20,7 @@ from ._gaussian import LOG_2_PI, FactorGaussian, row_blocks
 EXACT = 1000
 # Noise variances stay above this, and above this share of a feature's variance.
 LEAST_NOISE = 1e-12
-LEAST_SHARE = 1e-8
+LEAST_SHARE = 1e-6
 # The simple fixed point takes at least so many steps, which set the scale for L-BFGS,
 # and goes on while each gains less than this share of what the last one gained.
 N_FIRST_STEPS = 3
@@ -60,6 +60,14 @@ def loadings_at(data, noise, n_components):
 def least_noise(variances):
     """Lower bounds of the noise variances of features with these variances."""
     return np.maximum(LEAST_NOISE, LEAST_SHARE * variances)
+
+
+def least_shared_noise(variance):
+    """Lower bound of the noise variance of features with this mean variance.
+
+    The features need not be of one scale: it bounds no more than rounding asks for.
+    """
+    return 1e-12 * variance or LEAST_NOISE
 
 
 class Ascent:

@@ -44,7 +44,7 @@ class FactorAnalysis(GaussianFactors):
         than this, in nats.
 
     copy : bool, default=True
-        False allows `fit` to overwrite X.
+        Present for compatibility: X is never overwritten.
 
     max_iter : int, default=1000
         Largest number of iterations.
@@ -123,7 +123,7 @@ class FactorAnalysis(GaussianFactors):
     by L-BFGS [1]_. The eigenvectors come from the covariance of the features where
     rows outnumber features by enough, else from the rows themselves. The likelihood
     can have several local maxima, and none where features are copies of each other:
-    noise variances stay above 1e-12 and 1e-8 of a feature's variance.
+    noise variances stay above 1e-12 and 1e-6 of a feature's variance.
 
     Expectation maximisation [2]_ expands the parameters [3]_; `partial_fit` is its
     online form [4]_, without that. A fit takes no
@@ -298,12 +298,9 @@ class FactorAnalysis(GaussianFactors):
 
     def _most_components(self, X):
         """Return how many components there are if there are rows enough."""
-        n_features = X.shape[1]
-        return (
-            n_features
-            if self.n_components is None
-            else min(self.n_components, n_features)
-        )
+        if self.n_components is None:
+            return X.shape[1]
+        return min(self.n_components, X.shape[1])
 
     def _describe(self, X, n_components):
         return describe(
@@ -344,7 +341,7 @@ class FactorAnalysis(GaussianFactors):
         loadings = (
             np.sqrt(np.maximum(values - 1, LEAST_EXCESS))[:, np.newaxis] * vectors
         )
-        rng = np.random.default_rng(0)
+        rng = check_random_state(self.random_state)
         more = rng.normal(size=(n_components - found, X.shape[1]))
         loadings = np.vstack([loadings, np.sqrt(LEAST_EXCESS / X.shape[1]) * more])
         return FactorGaussian(data.mean, loadings * np.sqrt(noise), noise)

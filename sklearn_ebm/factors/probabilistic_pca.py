@@ -12,7 +12,7 @@ from .._validation import Interval, StrOptions, check_parameters
 from ._base import GaussianFactors, Progress, check_all_seen, with_signs
 from ._em import ExpectationMaximisation, step
 from ._gaussian import LOG_2_PI, FactorGaussian
-from ._profile import describe, least_noise
+from ._profile import describe, least_shared_noise
 
 # Variance that components of a start have at least, in units of the noise.
 LEAST_EXCESS = 0.1
@@ -21,6 +21,7 @@ LEAST_EXCESS = 0.1
 PRUNED = 0.1
 # Relative change of the noise at which relevance determination has converged.
 ARD_TOL = 1e-10
+ARD_MAX_ITER = 10_000
 
 
 class ProbabilisticPCA(GaussianFactors):
@@ -273,7 +274,7 @@ class Spectrum:
             noise = (self.total - self.values.sum()) / n_others
         else:
             noise = self.values[-1]
-        return max(noise, least_noise(self.total / self.n_features))
+        return max(noise, least_shared_noise(self.total / self.n_features))
 
     def loglike(self, excess, noise):
         """Log-likelihood in nats a row, with so much variance beyond the noise."""
@@ -292,13 +293,15 @@ def _relevant(spectrum, n_rows):
     root is a maximum; without a root the component is dropped.
     """
     values, n_features = spectrum.values, spectrum.n_features
-    noise, last = spectrum.noise(), 0.0
-    while abs(noise - last) > ARD_TOL * noise:
-        last, half = noise, n_rows * (values - noise) - 2 * n_features * noise
+    noise = spectrum.noise()
+    for _ in range(ARD_MAX_ITER):
+        half = n_rows * (values - noise) - 2 * n_features * noise
         roots = half**2 - 4 * (n_rows + n_features) * n_features * noise**2
         excess = (half + np.sqrt(np.maximum(roots, 0))) / (2 * (n_rows + n_features))
         excess[(half <= 0) | (roots < 0)] = 0
-        noise = _noise_beside(excess, spectrum)
+        last, noise = noise, _noise_beside(excess, spectrum)
+        if abs(noise - last) <= ARD_TOL * noise:
+            break
     return excess, noise
 
 
@@ -312,7 +315,7 @@ def _noise_beside(excess, spectrum):
         of_kept = np.sum((values - excess - noise) / (excess + noise) ** 2)
         return of_kept + (rest - n_rest * noise) / noise**2
 
-    least = least_noise(spectrum.total / spectrum.n_features)
+    least = least_shared_noise(spectrum.total / spectrum.n_features)
     if slope(least) <= 0:
         return least
     return brentq(slope, least, max(spectrum.total, 2 * least), xtol=1e-300, rtol=1e-14)
