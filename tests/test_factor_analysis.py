@@ -388,6 +388,16 @@ def test_expanded_steps_climb_faster():
     assert expanded[5] > plain[29]
 
 
+def test_em_finds_a_factor_weaker_than_the_noise_it_starts_from():
+    rng = np.random.default_rng(0)
+    loadings = np.array([[1, 1, 1, 1, 1, 1], [0.3, 0.3, 0.3, 0, 0, 0]])
+    X = rng.normal(size=(1000, 2)) @ loadings + 0.1 * rng.normal(size=(1000, 6))
+    assert np.linalg.eigvalsh(np.corrcoef(X.T))[-2] < 0.5
+    em, svd = (FactorAnalysis(2, solver=solver).fit(X) for solver in ("em", "svd"))
+    assert em.score(X) > FactorAnalysis(1).fit(X).score(X) + 0.5
+    assert em.score(X) == pytest.approx(svd.score(X), abs=1e-3)
+
+
 def test_moments_of_a_model_leave_it_where_it_is():
     _, truth = simulated(2, 6, 2)
     for missing in (False, True):
