@@ -6,7 +6,9 @@ Both models get the same data (float64) and number of factors, and scikit-learn'
 default settings. Runs alternate in one process; times are medians and ratios those of
 runs next to each other. Log-likelihoods are of the training data. MNIST has grey values
 in [0, 1]; it is fitted without its constant pixels, too, which add a constant (their
-likelihood has no bound but the least noise variance).
+likelihood has no bound but the least noise variance). For many rows score_samples is a
+matrix product, with as many columns as there are factors here and features there, so
+that its ratio cannot exceed features / factors by much.
 """
 
 import argparse

@@ -198,6 +198,17 @@ def test_wide_data(svd_method):
     assert ours.noise_variance_.shape == (800,)
 
 
+def test_wide_data_with_fewer_dimensions_than_components():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(520, 3)) @ rng.normal(size=(3, 1100))
+    for Y in (X, np.zeros((520, 1100))):
+        model = FactorAnalysis(20, max_iter=8, tol=1).fit(Y)
+        assert np.isfinite(model.components_).all()
+        assert np.isfinite(model.score_samples(Y)).all()
+        found = model.get_covariance()
+        np.testing.assert_allclose(found, np.cov(Y.T, bias=True), atol=1e-3)
+
+
 def test_no_matrix_of_all_pairs_of_features():
     X = np.random.default_rng(0).normal(size=(40, 8000))
     tracemalloc.start()

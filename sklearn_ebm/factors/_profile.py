@@ -25,6 +25,7 @@ LEAST_SHARE = 1e-6
 # and goes on while each gains less than this share of what the last one gained.
 N_FIRST_STEPS = 3
 FAST = 0.1
+EPSILON, TINY = np.finfo(float).eps, np.finfo(float).tiny
 # Directions that a randomised search follows beyond those asked for.
 OVERSAMPLING = 10
 
@@ -236,7 +237,8 @@ class SketchedRows(Rows):
             sketch, _ = linalg.qr(self.X @ (basis / scale), mode="economic")
             projected = (self.X.T @ sketch) / (scale * np.sqrt(self.n_rows))
             values, rotation = linalg.eigh(projected.T @ projected)
-            values = np.maximum(values[::-1], np.finfo(float).tiny)
+            # Directions without any variance stay small.
+            values = np.maximum(values[::-1], EPSILON * values[-1] + TINY)
             basis = projected @ (rotation[:, ::-1] / np.sqrt(values))
             kept = values[:n_components][values[:n_components] > 1]
             last, gain = gain, 0.5 * np.sum(kept - 1 - np.log(kept))
