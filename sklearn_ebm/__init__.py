@@ -9,4 +9,6 @@ __all__ = ["BernoulliRBM", "FactorAnalysis"]
 from .factors import FactorAnalysis, ProbabilisticPCA
 
 __all__ = ["BernoulliRBM", "FactorAnalysis", "ProbabilisticPCA"]
+from .factors import ICA
+__all__ = ["ICA", "BernoulliRBM"]
 __version__ = "0.1.0.dev0"

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.utils import assert_all_finite, check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_array, validate_data
 
 from ._rows import Rows
@@ -53,6 +53,7 @@ except ImportError:
 __all__ = [
     "CallbackSupportMixin",
     "Interval",
+    "Options",
     "PairOf",
     "ScoringMonitor",
     "StrOptions",

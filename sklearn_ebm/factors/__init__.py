@@ -8,3 +8,5 @@ from .probabilistic_pca import ProbabilisticPCA
 from .selection import Selection, select_n_components
 
 __all__ = ["FactorAnalysis", "ProbabilisticPCA", "Selection", "select_n_components"]
+from .ica import ICA
+__all__ = ["ICA"]

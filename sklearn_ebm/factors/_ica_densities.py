@@ -1,0 +1,177 @@
+"""Densities of the sources of ICA: energies and their derivatives, and draws.
+
+A density is p(y) = exp(-energy(y)), normalised; all are smooth and symmetric. Their
+scale is arbitrary, since the unmixing matrix of ICA has a scale of its own.
+"""
+
+import numpy as np
+from scipy.special import gammaln, k1
+from scipy.stats import geninvgauss
+
+# Degrees of freedom of the Student t: heavy tails with a finite variance.
+STUDENT_DF = 3
+# Half-width of the rounded tip of the Laplace density; its tails have slope 1.
+LAPLACE_TIP = 0.1
+
+
+class Logistic:
+    """The logistic density, 1 / (4 cosh(y / 2)^2): kurtosis 1.2."""
+
+    variance = np.pi**2 / 3
+
+    @staticmethod
+    def evaluate(y):
+        """Energy of each value and its first two derivatives."""
+        energy = np.abs(y)
+        energy += 2 * np.log1p(np.exp(-energy))
+        score = np.tanh(y / 2)
+        return energy, score, (1 - score * score) / 2
+
+    @staticmethod
+    def third(y):
+        """Third derivative of the energy."""
+        score = np.tanh(y / 2)
+        return -score * (1 - score * score) / 2
+
+    @staticmethod
+    def draw(rng, shape):
+        """Draws from the density."""
+        return rng.logistic(size=shape)
+
+
+class Laplace:
+    """The Laplace density with a rounded tip, exp(-sqrt(y^2 + tip^2)) / (2 tip K_1).
+
+    This is the symmetric hyperbolic density, whose normaliser is known.
+    """
+
+    variance = 2.0  # of the sharp density; only a scale to start from
+
+    @staticmethod
+    def evaluate(y):
+        """Energy of each value and its first two derivatives."""
+        radius = np.sqrt(y * y + LAPLACE_TIP**2)
+        inverse = 1 / radius
+        energy = radius + float(np.log(2 * LAPLACE_TIP * k1(LAPLACE_TIP)))
+        return energy, y * inverse, LAPLACE_TIP**2 * inverse**3
+
+    @staticmethod
+    def third(y):
+        """Third derivative of the energy."""
+        return -3 * LAPLACE_TIP**2 * y / np.sqrt(y * y + LAPLACE_TIP**2) ** 5
+
+    @staticmethod
+    def draw(rng, shape):
+        """Draws: Gaussians whose variance is generalised inverse Gaussian."""
+        variance = LAPLACE_TIP * geninvgauss.rvs(
+            1, LAPLACE_TIP, size=shape, random_state=rng
+        )
+        return np.sqrt(variance) * rng.normal(size=shape)
+
+
+class Student:
+    """Student's t with 3 degrees of freedom."""
+
+    variance = STUDENT_DF / (STUDENT_DF - 2)
+
+    @staticmethod
+    def evaluate(y):
+        """Energy of each value and its first two derivatives."""
+        df = STUDENT_DF
+        square = y * y
+        log_norm = gammaln(df / 2) - gammaln((df + 1) / 2) + 0.5 * np.log(df * np.pi)
+        energy = (df + 1) / 2 * np.log1p(square / df) + float(log_norm)
+        inverse = 1 / (df + square)
+        return energy, (df + 1) * y * inverse, (df + 1) * (df - square) * inverse**2
+
+    @staticmethod
+    def third(y):
+        """Third derivative of the energy."""
+        df = STUDENT_DF
+        return 2 * (df + 1) * y * (y * y - 3 * df) / (df + y * y) ** 3
+
+    @staticmethod
+    def draw(rng, shape):
+        """Draws from the density."""
+        return rng.standard_t(STUDENT_DF, size=shape)
+
+
+class SubGaussian:
+    """Equal mixture of N(-1, 1) and N(1, 1): kurtosis -0.5.
+
+    At its best scale it and the logistic fit a Gaussian about equally well, so that
+    the better of the two tells sub- from super-Gaussian sources.
+    """
+
+    variance = 2.0
+
+    @staticmethod
+    def evaluate(y):
+        """Energy of each value and its first two derivatives."""
+        size = np.abs(y)
+        log_cosh = size + np.log1p(np.exp(-2 * size)) - float(np.log(2))
+        energy = y * y / 2 - log_cosh + float((1 + np.log(2 * np.pi)) / 2)
+        tanh = np.tanh(y)
+        return energy, y - tanh, tanh * tanh
+
+    @staticmethod
+    def third(y):
+        """Third derivative of the energy."""
+        tanh = np.tanh(y)
+        return 2 * tanh * (1 - tanh * tanh)
+
+    @staticmethod
+    def draw(rng, shape):
+        """Draws from the density."""
+        return rng.normal(size=shape) + rng.choice([-1.0, 1.0], size=shape)
+
+
+DENSITIES = {
+    "logistic": Logistic,
+    "laplace": Laplace,
+    "student": Student,
+    "subgaussian": SubGaussian,
+}
+# What an adaptive source chooses from.
+ADAPTIVE = ("logistic", "subgaussian")
+
+
+class Sources:
+    """Independent sources, each with a density of its own, given by name."""
+
+    def __init__(self, names):
+        self.names = list(names)
+        # Columns of each density; a slice of all spares copies where there is one.
+        kinds = sorted(set(self.names))
+        self._columns = {
+            kind: [n for n, name in enumerate(self.names) if name == kind]
+            for kind in kinds
+        }
+        if len(kinds) == 1:
+            self._columns = {kinds[0]: slice(None)}
+
+    def evaluate(self, Y):
+        """Energy and its first two derivatives, elementwise, source by source."""
+        if len(self._columns) == 1:
+            return DENSITIES[self.names[0]].evaluate(Y)
+        results = tuple(np.empty_like(Y) for _ in range(3))
+        for kind, columns in self._columns.items():
+            parts = DENSITIES[kind].evaluate(Y[:, columns])
+            for result, part in zip(results, parts, strict=True):
+                result[:, columns] = part
+        return results
+
+    def third(self, Y):
+        """Third derivative of the energy, elementwise."""
+        result = np.empty_like(Y)
+        for kind, columns in self._columns.items():
+            result[:, columns] = DENSITIES[kind].third(Y[:, columns])
+        return result
+
+    def draw(self, n_samples, rng):
+        """Draws of all sources, as rows."""
+        result = np.empty((n_samples, len(self.names)))
+        for kind, columns in self._columns.items():
+            shape = result[:, columns].shape
+            result[:, columns] = DENSITIES[kind].draw(rng, shape)
+        return result

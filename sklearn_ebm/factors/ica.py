@@ -1,0 +1,600 @@
+"""Independent component analysis by maximum likelihood or score matching."""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import linalg
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import gen_batches
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from .._validation import (
+    Interval,
+    Options,
+    StrOptions,
+    check_count,
+    check_parameters,
+    random_generator,
+    random_key,
+)
+from ._ica_densities import ADAPTIVE, DENSITIES, Sources
+from ._ica_likelihood import State, maximise
+from ._ica_score_matching import minimise
+from ._ica_whitening import no_whitening, principal_components, whitening_of
+
+# Rows that score_samples works on at a time.
+N_ROWS = 4096
+
+
+class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Independent component analysis (ICA) by maximum likelihood.
+
+    Data are linear mixtures of independent non-Gaussian sources, ``x - mean = A s``.
+    The unmixing matrix maximises the likelihood ``sum_i log p_i(w_i.x) + log|det W|``
+    by a preconditioned L-BFGS method with relative gradients (Picard [1]_), or
+    minimises the objective of score matching [2]_, which also fits more components
+    than features: an energy model.
+
+    Fitted attributes are those of `sklearn.decomposition.FastICA`; here they come
+    with a density of the data.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Number of components. None means as many as there are directions in which
+        the data vary, at most `n_features`. Fewer are sought in the space of the
+        first principal components. More than `n_features` need
+        ``objective="score_matching"``.
+
+    density : {"adaptive", "logistic", "laplace", "student"}, default="adaptive"
+        Density of the sources: "adaptive" chooses for every source what makes it
+        more probable, "logistic" (super-Gaussian) or "subgaussian" (an equal mixture
+        of two Gaussians, two standard deviations apart); "laplace" is the hyperbolic
+        density, a Laplace density with a rounded tip; "student" has 3 degrees of
+        freedom.
+
+    objective : {"likelihood", "score_matching"}, default="likelihood"
+        What is optimised. Score matching takes any density but "adaptive", which
+        needs a likelihood to choose by.
+
+    whiten : {"unit-variance", "arbitrary-variance"} or False, \
+            default="unit-variance"
+        With a string, data are centred and whitened, which the maximum of the
+        likelihood does not depend on. "unit-variance" scales the sources to unit
+        variance; "arbitrary-variance" leaves them at the scale where their density is
+        the standard one. False takes the data as they are, with mean zero, and
+        ignores `n_components` below `n_features`.
+
+    whiten_solver : {"auto", "eigh", "svd"}, default="auto"
+        "eigh" finds principal components from the covariance matrix, "svd" from the
+        data: slower, and exact where features are nearly dependent. "auto" is "svd"
+        if there are fewer rows than features, or if the covariance matrix does not
+        have full rank.
+
+    max_iter : int, default=200
+        Largest number of iterations.
+
+    tol : float, default=1e-4
+        Convergence: largest entry of the gradient, which for the likelihood is
+        ``E[energy'(y) y^T] - I``, a matrix without units.
+
+    w_init : array-like of shape (n_components, n_components), default=None
+        Unmixing matrix of the whitened data to start from; of shape (n_components,
+        n_features) if that is fewer. None starts at a random rotation.
+
+    random_state : int, RandomState instance or None, default=None
+        Seeds the start and, unless that gets its own, `sample`.
+
+    verbose : int, default=0
+        Whether to print a line an iteration.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Maps centred data to sources. Sources are in the order of the variance that
+        they bring to the data, largest first, and have the sign that makes the
+        largest entry of their column of `mixing_` positive.
+
+    mixing_ : ndarray of shape (n_features, n_components)
+        Maps sources to centred data: the pseudo-inverse of `components_`.
+
+    mean_ : ndarray of shape (n_features,)
+        Mean of the training data. Only if `whiten` is not False.
+
+    whitening_ : ndarray of shape (n_components, n_features)
+        Maps centred data to their first principal components, scaled to unit
+        variance. With more components than features its shape is (n_features,
+        n_features). Only if `whiten` is not False.
+
+    noise_variance_ : float
+        Variance of the data in each direction that has no component, 0 where there
+        is none.
+
+    densities_ : list of str
+        Density of each source.
+
+    source_scale_ : ndarray of shape (n_components,)
+        The density of source i is that of `densities_[i]`, stretched by this.
+
+    n_iter_ : int
+        Number of iterations.
+
+    history_ : dict of list
+        For every iteration: "log_likelihood" of the training data (mean, in nats a
+        row; of their first `n_components` principal components if these are fewer
+        than the features) or "score_matching", the objective on whitened data; and
+        "gradient", its largest entry.
+
+    n_features_in_ : int
+        Number of features seen during `fit`.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`. Defined only when X has feature
+        names that are all strings.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If `max_iter` iterations do not reach `tol`.
+
+    See Also
+    --------
+    sklearn.decomposition.FastICA : Contrast functions and fixed-point iterations.
+    SlowFeatureAnalysis : Unmixes by slowness rather than by independence.
+
+    Notes
+    -----
+    The likelihood has no unit of its own scale: sources are recovered up to order,
+    sign and scale, and at most one of them may be Gaussian. Fixed densities need
+    not be the true ones. "logistic", "laplace" and "student" separate super-Gaussian
+    sources, whose densities have peaks and tails, and mislead for sub-Gaussian ones,
+    such as uniform noise or a sine; "adaptive" separates both.
+
+    With fewer components than features, the density of `score_samples` and `sample`
+    is that of the sources in the space of the first principal components, times an
+    independent Gaussian of variance `noise_variance_` in the directions left over, as
+    in probabilistic PCA. With more, ``exp(-energy)`` has no normaliser in closed form.
+
+    Ctrl-C leaves the model of the last iteration. A fit takes no `sample_weight`.
+
+    References
+    ----------
+    .. [1] P. Ablin, J.-F. Cardoso, A. Gramfort, "Faster independent component
+       analysis by preconditioning with Hessian approximations", IEEE Transactions on
+       Signal Processing 66, 2018.
+    .. [2] A. Hyvarinen, "Estimation of non-normalized statistical models by score
+       matching", JMLR 6, 2005.
+    .. [3] T.-W. Lee, M. Girolami, T. J. Sejnowski, "Independent component analysis
+       using an extended infomax algorithm for mixed subgaussian and supergaussian
+       sources", Neural Computation 11, 1999.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_ebm import ICA
+    >>> rng = np.random.default_rng(0)
+    >>> S = np.column_stack([rng.laplace(size=2000), rng.uniform(size=2000)])
+    >>> X = S @ [[1.0, 2.0], [1.0, -0.5]]
+    >>> ica = ICA(random_state=0).fit(X)
+    >>> ica.densities_
+    ['logistic', 'subgaussian']
+    >>> correlation = np.corrcoef(ica.transform(X).T, S.T)[:2, 2:]
+    >>> bool((np.abs(np.diag(correlation)) > 0.99).all())
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "density": [StrOptions({"adaptive", "logistic", "laplace", "student"})],
+        "objective": [StrOptions({"likelihood", "score_matching"})],
+        "whiten": [
+            StrOptions({"unit-variance", "arbitrary-variance"}),
+            Options(bool, {False}),
+        ],
+        "whiten_solver": [StrOptions({"auto", "eigh", "svd"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "w_init": ["array-like", None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_components=None,
+        *,
+        density="adaptive",
+        objective="likelihood",
+        whiten="unit-variance",
+        whiten_solver="auto",
+        max_iter=200,
+        tol=1e-4,
+        w_init=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_components = n_components
+        self.density = density
+        self.objective = objective
+        self.whiten = whiten
+        self.whiten_solver = whiten_solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.w_init = w_init
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ---- Training ----
+
+    def fit(self, X, y=None):
+        """Fit the model to the data X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training data.
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        self : ICA
+            The fitted model.
+        """
+        check_parameters(self)
+        if self.objective == "score_matching" and self.density == "adaptive":
+            raise ValueError(
+                "density='adaptive' chooses by likelihood; with "
+                "objective='score_matching', density must be 'logistic', 'laplace' or "
+                "'student'."
+            )
+        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        whitening, n_components = self._whitening(X)
+        Z = X if self.whiten is False else whitening.apply(X)
+        W, names = self._start(n_components, Z.shape[1])
+        latest = State(W, names, np.nan, np.inf, False)
+        history = {self._objective_name(): [], "gradient": []}
+
+        def report(state):
+            nonlocal latest
+            latest = state
+            self._note(history, state, whitening)
+
+        try:
+            self._optimise(Z, W, names, report)
+        finally:  # Ctrl-C as well
+            self._store(X.dtype, whitening, latest, history)
+        if not latest.converged:
+            warnings.warn(
+                f"ICA did not converge in {self.n_iter_} iterations; increase max_iter "
+                "or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _whitening(self, X):
+        """Find the whitening and the number of components."""
+        most = np.inf if self.objective == "score_matching" else X.shape[1]
+        if self.whiten is False:
+            whitening, rank = no_whitening(X), X.shape[1]
+            if np.linalg.matrix_rank(whitening.second, hermitian=True) < rank:
+                raise ValueError(
+                    "whiten=False needs data that vary in all directions, but X of "
+                    f"shape {X.shape} does not have full rank."
+                )
+            n_components = self.n_components or rank
+            if n_components < rank or n_components > most:
+                warnings.warn("Ignoring n_components with whiten=False.", stacklevel=3)
+                n_components = rank
+            return whitening, n_components
+        mean = X.mean(axis=0, dtype=np.float64)
+        found = principal_components(X, mean, self.whiten_solver)
+        rank = found[2]
+        if rank == 0:
+            raise ValueError("ICA needs data that vary, but all rows of X are equal.")
+        n_components = self.n_components or rank
+        if n_components > min(rank, most) and self.objective == "likelihood":
+            warnings.warn(
+                f"n_components is too large: it will be set to {rank}. More components "
+                "than the data have directions need objective='score_matching'.",
+                stacklevel=3,
+            )
+            n_components = rank
+        return whitening_of(mean, *found, min(rank, n_components)), n_components
+
+    def _start(self, n_components, n_directions):
+        """Return the first unmixing matrix and densities."""
+        names = [self.density] * n_components
+        if self.density == "adaptive":
+            names = [ADAPTIVE[0]] * n_components
+        shape = (n_components, n_directions)
+        if self.w_init is not None:
+            W = check_array(self.w_init, dtype=np.float64, input_name="w_init")
+            if W.shape != shape:
+                raise ValueError(
+                    f"w_init has invalid shape {W.shape} -- should be {shape}."
+                )
+            return W, names
+        W = random_generator(self.random_state).normal(size=shape)
+        if n_components == n_directions:
+            W = linalg.qr(W)[0]
+        else:
+            W /= linalg.norm(W, axis=1, keepdims=True)
+        return W * np.sqrt(DENSITIES[names[0]].variance), names
+
+    def _optimise(self, Z, W, names, report):
+        """Run the method for the objective."""
+        how = {"max_iter": self.max_iter, "tol": self.tol}
+        if self.objective == "score_matching":
+            Z = Z.astype(np.float64, copy=False)  # line searches need the digits
+            minimise(Z, W, Sources(names), report=report, **how)
+            return
+        for state in maximise(Z, W, names, adaptive=self.density == "adaptive", **how):
+            report(state)
+
+    def _objective_name(self):
+        likelihood = self.objective == "likelihood"
+        return "log_likelihood" if likelihood else "score_matching"
+
+    def _note(self, history, state, whitening):
+        """Add an iteration to the history, and print it if asked to."""
+        name, unit, value = self._objective_name(), "", state.loss
+        if self.objective == "likelihood":
+            unit = " nats a row"
+            value = whitening.log_det + whitening.log_density_outside() - state.loss
+        history[name].append(float(value))
+        history["gradient"].append(state.slope)
+        if self.verbose:
+            print(
+                f"[ICA] iteration {len(history[name])}, {name.replace('_', ' ')} "
+                f"{value:.6f}{unit}, gradient {state.slope:.2e}"
+            )
+
+    def _store(self, dtype, whitening, state, history):
+        """Set the fitted attributes: order, signs and scales are made definite."""
+        W = state.W
+        deviations = np.sqrt(np.einsum("ij,jk,ik->i", W, whitening.second, W))
+        mixing = whitening.backward @ linalg.pinv(W)
+        order = np.argsort(-linalg.norm(mixing * deviations, axis=0), kind="stable")
+        W, mixing, deviations = W[order], mixing[:, order], deviations[order]
+        largest = np.abs(mixing).argmax(axis=0)
+        factor = np.where(mixing[largest, np.arange(len(W))] < 0, -1.0, 1.0)
+        scale = np.ones(len(W))
+        if self.whiten == "unit-variance":
+            scale = 1 / deviations
+            factor *= scale
+        self.components_ = ((factor[:, np.newaxis] * W) @ whitening.forward).astype(
+            dtype
+        )
+        self.mixing_ = (mixing / factor).astype(dtype)
+        self.source_scale_ = scale.astype(dtype)
+        self.densities_ = [state.names[n] for n in order]
+        self.noise_variance_ = whitening.noise_variance
+        for name, value in [
+            ("mean_", whitening.mean),
+            ("whitening_", whitening.forward),
+        ]:
+            if self.whiten is not False:
+                setattr(self, name, value.astype(dtype))
+            elif hasattr(self, name):  # of an earlier fit
+                delattr(self, name)
+        self.history_ = history
+        self.n_iter_ = len(history["gradient"])
+        self._n_directions = len(whitening.forward)
+
+    # ---- Use ----
+
+    def transform(self, X):
+        """Recover the sources from X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data.
+
+        Returns
+        -------
+        S : ndarray of shape (n_samples, n_components)
+            Sources, ``(X - mean_) @ components_.T``. With more components than
+            features these are responses of filters, which depend on one another.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return (X - self._mean(X.dtype)) @ self.components_.T.astype(X.dtype)
+
+    def inverse_transform(self, X):
+        """Mix sources to data.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Sources.
+
+        Returns
+        -------
+        X_original : ndarray of shape (n_samples, n_features)
+            Data, ``X @ mixing_.T + mean_``. With fewer components than features this
+            is the mean of the data with these sources; with more, the data whose
+            `transform` is nearest to X in the sense of least squares.
+        """
+        check_is_fitted(self)
+        X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
+        n_components = len(self.components_)
+        if X.shape[1] != n_components:
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but there are {n_components} components."
+            )
+        return X @ self.mixing_.T.astype(X.dtype) + self._mean(X.dtype)
+
+    def energy(self, X):
+        """Compute the energy of X, its negative log-density without the normaliser.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data.
+
+        Returns
+        -------
+        energy : ndarray of shape (n_samples,)
+            ``-sum_i log p_i(y_i)`` in nats, of sources y at the standard scale of
+            their densities; and ``|r|^2 / (2 noise_variance_)`` of what is left over
+            where there are fewer components than features.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        sources, filters = Sources(self.densities_), self._filters()
+        mean, mixing = self._mean(np.float64), self.mixing_.astype(np.float64)
+        energy = np.empty(len(X))
+        for batch in gen_batches(len(X), N_ROWS):
+            centred = X[batch].astype(np.float64) - mean
+            Y = centred @ filters.T
+            energy[batch] = sources.evaluate(Y)[0].sum(axis=1)
+            if self.noise_variance_ > 0:
+                rest = centred - (Y * self.source_scale_) @ mixing.T
+                square = np.einsum("ij,ij->i", rest, rest)
+                energy[batch] += square / (2 * self.noise_variance_)
+        return energy
+
+    def score_samples(self, X):
+        """Compute the log-likelihood of each row of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data.
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_samples,)
+            ``log p(x)`` in nats, of data on their original scale.
+        """
+        check_is_fitted(self)
+        log_norm = self._log_norm()
+        return -self.energy(X) - log_norm
+
+    def score(self, X, y=None):
+        """Compute the mean log-likelihood of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data.
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        score : float
+            Mean of `score_samples`, in nats a row.
+        """
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples=1, random_state=None):
+        """Draw samples from the model.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of samples.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the draws. None goes on with a sequence that the `random_state` of
+            the estimator determines.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Independent draws.
+        """
+        check_is_fitted(self)
+        n_samples = check_count(n_samples, "n_samples", least=1)
+        self._refuse_overcomplete("sample")
+        rng = self._draws(random_state)
+        sources = Sources(self.densities_).draw(n_samples, rng) * self.source_scale_
+        mixing = self.mixing_.astype(np.float64)
+        X = sources @ mixing.T + self._mean(np.float64)
+        if self.noise_variance_ > 0:
+            noise = rng.normal(scale=np.sqrt(self.noise_variance_), size=X.shape)
+            X += noise - noise @ self.components_.T.astype(np.float64) @ mixing.T
+        return X.astype(self.components_.dtype)
+
+    def _mean(self, dtype):
+        """Mean of the data as the model takes it."""
+        mean = getattr(self, "mean_", None)
+        return np.zeros(1, dtype) if mean is None else mean.astype(dtype)
+
+    def _filters(self):
+        """Maps data to sources at the standard scale of their densities."""
+        return self.components_.astype(np.float64) / self.source_scale_[:, np.newaxis]
+
+    def _log_norm(self):
+        """Return the log of the integral of exp(-energy)."""
+        self._refuse_overcomplete("score_samples")
+        n_outside = self.n_features_in_ - len(self.components_)
+        if n_outside and not self.noise_variance_ > 0:
+            raise ValueError(
+                "The data had no variance outside the space of their "
+                f"{len(self.components_)} components, so that no density of all "
+                f"{self.n_features_in_} features exists; choose fewer components, or "
+                "leave out features that depend on the others."
+            )
+        volume = -np.log(linalg.svdvals(self._filters())).sum()
+        return volume + n_outside / 2 * np.log(
+            2 * np.pi * (self.noise_variance_ or 1.0)
+        )
+
+    def _refuse_overcomplete(self, method):
+        if len(self.components_) > self._n_directions:
+            raise ValueError(
+                f"{method} needs a normalised density, but this ICA is an energy "
+                f"model of {len(self.components_)} components for data with "
+                f"{self._n_directions} directions; use energy, or fewer components."
+            )
+
+    def _draws(self, random_state):
+        """Random numbers of `random_state`, or the next of the model's own."""
+        if random_state is not None:
+            return random_generator(random_state)
+        if not hasattr(self, "_sampling_key"):
+            self._sampling_key, self._sampling_step = random_key(self.random_state), 0
+        self._sampling_step += 1
+        high, low = divmod(self._sampling_key, 2**32)
+        return np.random.RandomState([high, low, self._sampling_step])
+
+    @property
+    def _n_features_out(self):
+        return len(self.components_)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "components_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if not hasattr(self, "components_"):
+            return
+        k, n_features = len(self.components_), self.n_features_in_
+        wanted = {"components_": (k, n_features), "mixing_": (n_features, k)}
+        wanted |= {"source_scale_": (k,), "densities_": (k,)}
+        if hasattr(self, "mean_"):
+            wanted["mean_"] = (n_features,)
+        for name, shape in wanted.items():
+            if np.shape(getattr(self, name, None)) != shape:
+                raise ValueError(
+                    f"The restored ICA is damaged: {name} has shape "
+                    f"{np.shape(getattr(self, name, None))} instead of {shape}."
+                )
