@@ -11,4 +11,6 @@ from .factors import FactorAnalysis, ProbabilisticPCA
 __all__ = ["BernoulliRBM", "FactorAnalysis", "ProbabilisticPCA"]
 from .factors import ICA
 __all__ = ["ICA", "BernoulliRBM"]
+from .factors import ICA, SlowFeatureAnalysis
+__all__ = ["ICA", "BernoulliRBM", "SlowFeatureAnalysis"]
 __version__ = "0.1.0.dev0"

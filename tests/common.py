@@ -17,6 +17,7 @@ from sklearn.base import clone
 from sklearn_ebm import RBM, BernoulliRBM, GaussianRBM
 from sklearn_ebm import BernoulliRBM, FactorAnalysis
 from sklearn_ebm import BernoulliRBM, FactorAnalysis, ProbabilisticPCA
+from sklearn_ebm import ICA, BernoulliRBM, SlowFeatureAnalysis
 
 BOLTZMANN_ESTIMATORS = [
     BernoulliRBM(n_components=4, n_iter=3, random_state=0),
@@ -45,6 +46,8 @@ PUBLIC_ESTIMATORS = [
     FactorAnalysis(n_components=4, max_iter=20, rotation="promax", missing="latent"),
     ProbabilisticPCA(n_components=4, random_state=0),
     ProbabilisticPCA(n_components=4, missing="latent", random_state=0),
+    ICA(n_components=4, max_iter=10, random_state=0),
+    SlowFeatureAnalysis(n_components=4),
 ]
 # Large enough for several threads; batches below and above 128 rows.
 LARGE_ESTIMATORS = [

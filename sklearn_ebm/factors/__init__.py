@@ -10,3 +10,5 @@ from .selection import Selection, select_n_components
 __all__ = ["FactorAnalysis", "ProbabilisticPCA", "Selection", "select_n_components"]
 from .ica import ICA
 __all__ = ["ICA"]
+from .slow_features import SlowFeatureAnalysis
+__all__ = ["ICA", "SlowFeatureAnalysis"]

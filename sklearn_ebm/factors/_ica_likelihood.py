@@ -17,8 +17,9 @@ from ._ica_densities import ADAPTIVE, DENSITIES, Sources
 BLOCK_SIZE = 2**16
 # Steps that L-BFGS remembers.
 MEMORY = 7
-# Least eigenvalue of the approximate Hessian.
-LEAST_CURVATURE = 1e-2
+# Least eigenvalue of the approximate Hessian. Smaller ones cost more iterations where
+# sources are far from independent, as those of photographs are.
+LEAST_CURVATURE = 0.1
 # How often a step is halved before it is given up.
 MAX_HALVINGS = 10
 # Rows that are enough to find the scale of a source.

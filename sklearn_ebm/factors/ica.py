@@ -30,6 +30,8 @@ from ._ica_whitening import no_whitening, principal_components, whitening_of
 
 # Rows that score_samples works on at a time.
 N_ROWS = 4096
+# How far the first unmixing matrix is from the principal components.
+FIRST_TURN = 0.1
 
 
 class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -80,13 +82,15 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     max_iter : int, default=200
         Largest number of iterations.
 
-    tol : float, default=1e-4
+    tol : float, default=1e-3
         Convergence: largest entry of the gradient, which for the likelihood is
-        ``E[energy'(y) y^T] - I``, a matrix without units.
+        ``E[energy'(y) y^T] - I``, a matrix without units. Of n samples, chance alone
+        makes its entries about ``1 / sqrt(n)``.
 
     w_init : array-like of shape (n_components, n_components), default=None
         Unmixing matrix of the whitened data to start from; of shape (n_components,
-        n_features) if that is fewer. None starts at a random rotation.
+        n_features) if that is fewer. None starts near the principal components, at
+        a random rotation from them.
 
     random_state : int, RandomState instance or None, default=None
         Seeds the start and, unless that gets its own, `sample`.
@@ -214,7 +218,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         whiten="unit-variance",
         whiten_solver="auto",
         max_iter=200,
-        tol=1e-4,
+        tol=1e-3,
         w_init=None,
         random_state=None,
         verbose=0,
@@ -325,7 +329,9 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             return W, names
         W = random_generator(self.random_state).normal(size=shape)
         if n_components == n_directions:
-            W = linalg.qr(W)[0]
+            W = np.eye(n_components) + FIRST_TURN * W
+            rotation, triangle = linalg.qr(W)
+            W = rotation * np.sign(np.diag(triangle))
         else:
             W /= linalg.norm(W, axis=1, keepdims=True)
         return W * np.sqrt(DENSITIES[names[0]].variance), names
@@ -365,7 +371,9 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         mixing = whitening.backward @ linalg.pinv(W)
         order = np.argsort(-linalg.norm(mixing * deviations, axis=0), kind="stable")
         W, mixing, deviations = W[order], mixing[:, order], deviations[order]
-        largest = np.abs(mixing).argmax(axis=0)
+        # Of entries that are equal but for rounding, the first decides the sign.
+        size = np.abs(mixing)
+        largest = (size >= (1 - 1e-6) * size.max(axis=0)).argmax(axis=0)
         factor = np.where(mixing[largest, np.arange(len(W))] < 0, -1.0, 1.0)
         scale = np.ones(len(W))
         if self.whiten == "unit-variance":

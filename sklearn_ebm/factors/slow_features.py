@@ -1,0 +1,396 @@
+"""Slow feature analysis of sequences."""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import linalg
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.utils import gen_batches
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from .._validation import Interval, StrOptions, check_parameters
+
+# Numbers in a block of expanded frames.
+BLOCK_SIZE = 2**18
+# A feature whose deviation is this little beside its mean is constant but for rounding.
+CONSTANT = 1e-12
+
+
+def _is_linear(estimator):
+    """Say why there is no inverse_transform otherwise."""
+    if estimator.expansion != "linear":
+        raise AttributeError(
+            "inverse_transform exists for expansion='linear' only: products of "
+            "features cannot be undone."
+        )
+    return True
+
+
+class SlowFeatureAnalysis(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """Slow feature analysis (SFA).
+
+    Finds the functions of the data that vary most slowly along the sequences: among
+    all linear functions, or polynomials of degree 2, of zero mean and unit variance
+    and uncorrelated with one another, those whose mean squared difference between
+    successive frames is least [1]_. This is a generalised eigenproblem, solved in
+    closed form.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Number of slow features. None means as many as the data have directions.
+
+    expansion : {"linear", "quadratic"}, default="linear"
+        What the slow features are linear in: the features, or the features and all
+        their products, in the order of `sklearn.preprocessing.PolynomialFeatures`
+        without a constant.
+
+    tol : float, default=1e-10
+        Directions are left out if their variance, with the (expanded) features
+        scaled to unit variance, is no more than this share of the largest. They are
+        rounding errors of features that depend on one another, and whatever is slow
+        in them means nothing.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_expanded)
+        Maps centred, expanded data to the slow features, slowest first. The sign is
+        that which makes the largest entry positive, features scaled to unit variance.
+
+    slowness_ : ndarray of shape (n_components,)
+        Mean squared difference of each slow feature between successive frames
+        (Delta-value), ascending. A feature without memory has 2; a sine of period
+        T frames about ``(2 pi / T)^2``.
+
+    mean_ : ndarray of shape (n_expanded,)
+        Mean of the expanded training data.
+
+    mixing_ : ndarray of shape (n_features, n_components)
+        Maps slow features back to centred data. Only with ``expansion="linear"``.
+
+    n_frames_ : int
+        Number of frames seen.
+
+    n_features_in_ : int
+        Number of features seen during `fit`.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`. Defined only when X has feature
+        names that are all strings.
+
+    See Also
+    --------
+    ICA : Unmixes by independence rather than by slowness.
+    sklearn.decomposition.PCA : Directions of large variance, whatever their order
+        in time.
+
+    Notes
+    -----
+    Sequences are rows one after another, `lengths` long; no difference is taken
+    across their ends. In a pipeline or a search with metadata routing, `lengths` is
+    asked for by ``set_fit_request(lengths=True)``.
+
+    Only moments are kept, so memory does not grow with the number of frames:
+    (n_expanded, n_expanded) numbers, where a quadratic expansion has
+    ``n_features * (n_features + 3) / 2`` features. They are not centred before they
+    are multiplied, so data far from zero should be (`StandardScaler`).
+
+    References
+    ----------
+    .. [1] L. Wiskott, T. J. Sejnowski, "Slow feature analysis: unsupervised learning
+       of invariances", Neural Computation 14, 2002.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_ebm import SlowFeatureAnalysis
+    >>> t = np.linspace(0, 4 * np.pi, 1000)
+    >>> slow, fast = np.sin(t), np.sin(29 * t)
+    >>> X = np.column_stack([slow + fast, slow - 2 * fast])
+    >>> sfa = SlowFeatureAnalysis(n_components=1).fit(X)
+    >>> y = sfa.transform(X)[:, 0]
+    >>> bool(abs(np.corrcoef(y, slow)[0, 1]) > 0.99)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "expansion": [StrOptions({"linear", "quadratic"})],
+        "tol": [Interval(Real, 0, 1, closed="left")],
+    }
+
+    def __init__(self, n_components=None, *, expansion="linear", tol=1e-10):
+        self.n_components = n_components
+        self.expansion = expansion
+        self.tol = tol
+
+    # ---- Training ----
+
+    def fit(self, X, y=None, *, lengths=None):
+        """Fit the model to sequences.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_frames, n_features)
+            Frames, sequences one after another.
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        lengths : array-like of int of shape (n_sequences,), default=None
+            Lengths of the sequences, which sum to the number of frames. None means
+            one sequence.
+
+        Returns
+        -------
+        self : SlowFeatureAnalysis
+            The fitted model.
+        """
+        check_parameters(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        lengths = check_lengths(lengths, len(X))
+        rank = self._learn(None, X, lengths)
+        if (self.n_components or 0) > rank:
+            warnings.warn(
+                f"n_components={self.n_components} is more than the {rank} directions "
+                f"in which the data vary; there will be {rank} slow features.",
+                stacklevel=2,
+            )
+        return self
+
+    def partial_fit(self, X, y=None, *, lengths=None):
+        """Go on with more sequences.
+
+        The model is that of a `fit` to all sequences so far. Sequences do not go on
+        from one call to the next: the last frame of a call and the first of the next
+        one are not compared. While there are too few frames for `n_components`
+        directions, there are fewer slow features.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_frames, n_features)
+            Frames, sequences one after another.
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        lengths : array-like of int of shape (n_sequences,), default=None
+            Lengths of the sequences, which sum to the number of frames. None means
+            one sequence.
+
+        Returns
+        -------
+        self : SlowFeatureAnalysis
+            The fitted model.
+        """
+        check_parameters(self)
+        state = getattr(self, "_state", None)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=state is None)
+        lengths = check_lengths(lengths, len(X))
+        if state is not None and state["expansion"] != self.expansion:
+            raise ValueError(
+                f"partial_fit began with expansion={state['expansion']!r} and cannot "
+                f"go on with {self.expansion!r}."
+            )
+        self._learn(state, X, lengths)
+        return self
+
+    def _learn(self, state, X, lengths):
+        """Add frames to the moments and solve; nothing changes if that fails."""
+        if state is None:
+            width = _expand(X[:1], self.expansion).shape[1]
+            state = {
+                "expansion": self.expansion,
+                "dtype": X.dtype.name,
+                "n_frames": 0,
+                "mean": np.zeros(width),
+                "scatter": np.zeros((width, width)),
+                "n_differences": 0,
+                "differences": np.zeros((width, width)),
+            }
+        state = _with_frames(state, X, lengths)
+        if state["n_differences"] == 0:
+            raise ValueError(
+                "Slow features need a sequence of at least two frames, but all of "
+                "lengths are 1."
+            )
+        covariance = state["scatter"] / state["n_frames"]
+        differences = state["differences"] / state["n_differences"]
+        deviations = np.sqrt(np.diag(covariance))
+        deviations[deviations <= CONSTANT * np.abs(state["mean"])] = 0
+        if not deviations.any():
+            raise ValueError("Slow features need data that vary; all frames are equal.")
+        components, slowness, rank = slowest(
+            covariance, differences, deviations, self.n_components, self.tol
+        )
+        dtype = state["dtype"]
+        self._state = state
+        self.components_ = components.astype(dtype)
+        self.slowness_ = slowness.astype(dtype)
+        self.mean_ = state["mean"].astype(dtype)
+        self.n_frames_ = state["n_frames"]
+        if self.expansion == "linear":
+            self.mixing_ = (covariance @ components.T).astype(dtype)
+        elif hasattr(self, "mixing_"):  # of an earlier fit
+            del self.mixing_
+        return rank
+
+    # ---- Use ----
+
+    def transform(self, X):
+        """Compute the slow features of frames.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_frames, n_features)
+            Frames; each is transformed by itself.
+
+        Returns
+        -------
+        Y : ndarray of shape (n_frames, n_components)
+            Slow features, slowest first.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        mean, weights = self.mean_.astype(X.dtype), self.components_.T.astype(X.dtype)
+        Y = np.empty((len(X), weights.shape[1]), X.dtype)
+        for batch in gen_batches(len(X), max(1, BLOCK_SIZE // len(mean))):
+            Y[batch] = (_expand(X[batch], self.expansion) - mean) @ weights
+        return Y
+
+    @available_if(_is_linear)
+    def inverse_transform(self, X):
+        """Map slow features to data.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_frames, n_components)
+            Slow features.
+
+        Returns
+        -------
+        X_original : ndarray of shape (n_frames, n_features)
+            The best linear estimate of the data, in the sense of squared error; the
+            data themselves if all slow features are kept.
+        """
+        check_is_fitted(self)
+        X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
+        n_components = len(self.components_)
+        if X.shape[1] != n_components:
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but there are {n_components} slow "
+                "features."
+            )
+        return X @ self.mixing_.T.astype(X.dtype) + self.mean_.astype(X.dtype)
+
+    @property
+    def _n_features_out(self):
+        return len(self.components_)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "components_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if not hasattr(self, "components_"):
+            return
+        wanted = (len(self.slowness_), len(self.mean_))
+        if self.components_.shape != wanted:
+            raise ValueError(
+                "The restored SlowFeatureAnalysis is damaged: components_ has shape "
+                f"{self.components_.shape} instead of {wanted}."
+            )
+
+
+def check_lengths(lengths, n_frames):
+    """Lengths of sequences as an array of int."""
+    if lengths is None:
+        return np.array([n_frames])
+    found = np.asarray(lengths)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or (found < 1).any():
+        raise ValueError(
+            f"lengths must be a list of positive integers, got {lengths!r}."
+        )
+    if found.sum() != n_frames:
+        raise ValueError(
+            f"lengths must sum to the number of frames, {n_frames}, but sum to "
+            f"{found.sum()}."
+        )
+    return found
+
+
+def _expand(X, expansion):
+    if expansion == "linear":
+        return X
+    return PolynomialFeatures(include_bias=False).fit_transform(X)
+
+
+def _with_frames(state, X, lengths):
+    """Moments with more frames in them: a new state, in memory for one block."""
+    state = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in state.items()}
+    firsts = np.cumsum(lengths)[:-1]  # frames that do not follow the one before
+    n_rows = max(1, BLOCK_SIZE // len(state["mean"]))
+    for batch in gen_batches(len(X), n_rows):
+        n = batch.stop - batch.start
+        # One frame of the next block, for the last difference of this one.
+        frames = X[batch.start : batch.stop + 1].astype(np.float64)
+        frames = _expand(frames, state["expansion"])
+        differences = np.diff(frames, axis=0)
+        low, high = np.searchsorted(firsts, [batch.start, batch.stop], side="right")
+        differences[firsts[low:high] - 1 - batch.start] = 0
+        state["differences"] += differences.T @ differences
+        frames = frames[:n]
+        mean = frames.mean(axis=0)
+        frames -= mean
+        state["scatter"] += frames.T @ frames
+        # Both means become that of all frames so far.
+        shift = mean - state["mean"]
+        total = state["n_frames"] + n
+        state["scatter"] += np.outer(shift, shift) * (state["n_frames"] * n / total)
+        state["mean"] += shift * (n / total)
+        state["n_frames"] = total
+    state["n_differences"] += len(X) - len(lengths)
+    return state
+
+
+def slowest(covariance, differences, deviations, n_components, tol):
+    """Solve the generalised eigenproblem on the directions in which the data vary.
+
+    Returns the components, their eigenvalues (ascending), and the number of
+    directions.
+    """
+    # Unit variances first, so that the tolerance has no unit.
+    scale = np.divide(
+        1, deviations, out=np.zeros_like(deviations), where=deviations > 0
+    )
+    scales = np.outer(scale, scale)
+    variances, directions = linalg.eigh(covariance * scales)
+    kept = variances > tol * variances[-1]
+    sphere = directions[:, kept] / np.sqrt(variances[kept])
+    rank = sphere.shape[1]
+    n_components = min(n_components or rank, rank)
+    slowness, rotation = linalg.eigh(
+        sphere.T @ (differences * scales) @ sphere,
+        subset_by_index=[0, n_components - 1],
+    )
+    weights = (sphere @ rotation).T
+    # Of entries that are equal but for rounding, the first decides the sign.
+    size = np.abs(weights)
+    largest = (size >= (1 - 1e-6) * size.max(axis=1, keepdims=True)).argmax(axis=1)
+    signs = np.sign(weights[np.arange(n_components), largest])
+    # Rounding may leave a constant feature's eigenvalue below zero.
+    return weights * signs[:, np.newaxis] * scale, np.maximum(slowness, 0), rank
