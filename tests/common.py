@@ -47,6 +47,8 @@ PUBLIC_ESTIMATORS = [
     ProbabilisticPCA(n_components=4, random_state=0),
     ProbabilisticPCA(n_components=4, missing="latent", random_state=0),
     ICA(n_components=4, max_iter=10, random_state=0),
+    ICA(n_components=4, max_iter=30, random_state=0),
+    ICA(4, objective="score_matching", density="student", tol=0.1, random_state=0),
     SlowFeatureAnalysis(n_components=4),
 ]
 # Large enough for several threads; batches below and above 128 rows.

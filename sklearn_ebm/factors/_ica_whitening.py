@@ -1,5 +1,6 @@
 """Principal components for ICA, and the way between data and whitened data."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,27 +81,79 @@ def second_moment(X, mean):
     return total / len(X)
 
 
-def whitening_of(mean, variances, vectors, rank, n_components):
-    """Keep the first components of a decomposition."""
-    signs = np.sign(vectors[np.arange(len(vectors)), np.abs(vectors).argmax(axis=1)])
-    kept = slice(n_components)
-    deviations = np.sqrt(variances[kept])[:, np.newaxis]
-    directions = (vectors * signs[:, np.newaxis])[kept]
-    n_outside = len(mean) - n_components
-    left = variances[n_components:].sum() if rank > n_components else 0.0
-    return Whitening(
+def whitening_of(X, n_components, solver, many):
+    """Whiten X by its first principal components.
+
+    Returns the whitening and the number of components of ICA: more than there are
+    principal components only if `many`, otherwise with a warning that there are fewer.
+    """
+    if (X[:1] == X).all():
+        raise ValueError("ICA needs data that vary, but all rows of X are equal.")
+    mean = X.mean(axis=0, dtype=np.float64)
+    variances, vectors, rank = principal_components(X, mean, solver)
+    n_components = n_components or rank
+    if n_components > rank and not many:
+        warnings.warn(
+            f"n_components is too large: it will be set to {rank}. More components "
+            "than the data have directions need objective='score_matching'.",
+            stacklevel=3,
+        )
+        n_components = rank
+    n_kept = min(n_components, rank)
+    deviations = np.sqrt(variances[:n_kept, np.newaxis])
+    directions = vectors[:n_kept]
+    directions = directions * signs_of(directions)[:, np.newaxis]
+    n_outside = len(mean) - n_kept
+    outside = variances[n_kept:].sum() if rank > n_kept else 0.0
+    whitening = Whitening(
         mean,
         directions / deviations,
         (directions * deviations).T,
-        np.eye(n_components),
+        np.eye(n_kept),
         -float(np.log(deviations).sum()),
-        float(left / n_outside) if n_outside else 0.0,
+        float(outside / n_outside) if n_outside else 0.0,
     )
+    return whitening, n_components
 
 
-def no_whitening(X):
-    """Take the data as they are, with mean zero."""
+def no_whitening(X, n_components, many):
+    """Take X as it is, with mean zero; otherwise as `whitening_of`."""
     n_features = X.shape[1]
     zero, identity = np.zeros(n_features), np.eye(n_features)
     second = second_moment(X, zero)
-    return Whitening(zero, identity, identity, second, 0.0, 0.0)
+    if np.linalg.matrix_rank(second, hermitian=True) < n_features:
+        raise ValueError(
+            "whiten=False needs data that vary in all directions, but X of shape "
+            f"{X.shape} does not have full rank."
+        )
+    n_components = n_components or n_features
+    if n_components < n_features or n_components > n_features and not many:
+        warnings.warn("Ignoring n_components with whiten=False.", stacklevel=3)
+        n_components = n_features
+    return Whitening(zero, identity, identity, second, 0.0, 0.0), n_components
+
+
+def in_order(W, whitening):
+    """Bring the rows of an unmixing matrix in their definite order, with their signs.
+
+    The source that brings most variance to the data comes first; the largest entry
+    of each column of the mixing matrix is positive. Also returns the mixing matrix of
+    the data, the standard deviations of the sources, and the order.
+    """
+    deviations = np.sqrt(np.einsum("ij,jk,ik->i", W, whitening.second, W))
+    mixing = whitening.backward @ linalg.pinv(W)
+    order = np.argsort(-linalg.norm(mixing * deviations, axis=0), kind="stable")
+    signs = signs_of(mixing.T[order])
+    return (
+        W[order] * signs[:, np.newaxis],
+        mixing[:, order] * signs,
+        deviations[order],
+        order,
+    )
+
+
+def signs_of(rows):
+    """Sign of the largest entry of each row; of equals, but for rounding, the first."""
+    size = np.abs(rows)
+    largest = (size >= (1 - 1e-6) * size.max(axis=1, keepdims=True)).argmax(axis=1)
+    return np.where(rows[np.arange(len(rows)), largest] < 0, -1.0, 1.0)

@@ -26,10 +26,12 @@ from .._validation import (
 from ._ica_densities import ADAPTIVE, DENSITIES, Sources
 from ._ica_likelihood import State, maximise
 from ._ica_score_matching import minimise
-from ._ica_whitening import no_whitening, principal_components, whitening_of
+from ._ica_whitening import in_order, no_whitening, whitening_of
 
 # Rows that score_samples works on at a time.
 N_ROWS = 4096
+# Densities that score matching can do with: it takes second derivatives.
+SMOOTH = ("logistic", "student")
 # How far the first unmixing matrix is from the principal components.
 FIRST_TURN = 0.1
 
@@ -62,8 +64,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         freedom.
 
     objective : {"likelihood", "score_matching"}, default="likelihood"
-        What is optimised. Score matching takes any density but "adaptive", which
-        needs a likelihood to choose by.
+        What is optimised. Score matching takes the density "logistic" or "student".
 
     whiten : {"unit-variance", "arbitrary-variance"} or False, \
             default="unit-variance"
@@ -253,14 +254,20 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             The fitted model.
         """
         check_parameters(self)
-        if self.objective == "score_matching" and self.density == "adaptive":
+        many = self.objective == "score_matching"
+        if many and self.density not in SMOOTH:
             raise ValueError(
-                "density='adaptive' chooses by likelihood; with "
-                "objective='score_matching', density must be 'logistic', 'laplace' or "
-                "'student'."
+                "objective='score_matching' takes density='logistic' or 'student', got "
+                f"{self.density!r}: 'adaptive' needs a likelihood to choose by, and "
+                "'laplace' has too sharp a tip."
             )
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        whitening, n_components = self._whitening(X)
+        if self.whiten is False:
+            whitening, n_components = no_whitening(X, self.n_components, many)
+        else:
+            whitening, n_components = whitening_of(
+                X, self.n_components, self.whiten_solver, many
+            )
         Z = X if self.whiten is False else whitening.apply(X)
         W, names = self._start(n_components, Z.shape[1])
         latest = State(W, names, np.nan, np.inf, False)
@@ -284,36 +291,6 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
         return self
 
-    def _whitening(self, X):
-        """Find the whitening and the number of components."""
-        most = np.inf if self.objective == "score_matching" else X.shape[1]
-        if self.whiten is False:
-            whitening, rank = no_whitening(X), X.shape[1]
-            if np.linalg.matrix_rank(whitening.second, hermitian=True) < rank:
-                raise ValueError(
-                    "whiten=False needs data that vary in all directions, but X of "
-                    f"shape {X.shape} does not have full rank."
-                )
-            n_components = self.n_components or rank
-            if n_components < rank or n_components > most:
-                warnings.warn("Ignoring n_components with whiten=False.", stacklevel=3)
-                n_components = rank
-            return whitening, n_components
-        mean = X.mean(axis=0, dtype=np.float64)
-        found = principal_components(X, mean, self.whiten_solver)
-        rank = found[2]
-        if rank == 0:
-            raise ValueError("ICA needs data that vary, but all rows of X are equal.")
-        n_components = self.n_components or rank
-        if n_components > min(rank, most) and self.objective == "likelihood":
-            warnings.warn(
-                f"n_components is too large: it will be set to {rank}. More components "
-                "than the data have directions need objective='score_matching'.",
-                stacklevel=3,
-            )
-            n_components = rank
-        return whitening_of(mean, *found, min(rank, n_components)), n_components
-
     def _start(self, n_components, n_directions):
         """Return the first unmixing matrix and densities."""
         names = [self.density] * n_components
@@ -326,6 +303,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 raise ValueError(
                     f"w_init has invalid shape {W.shape} -- should be {shape}."
                 )
+            if np.linalg.matrix_rank(W) < min(shape):
+                raise ValueError("w_init must have full rank.")
             return W, names
         W = random_generator(self.random_state).normal(size=shape)
         if n_components == n_directions:
@@ -366,23 +345,13 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _store(self, dtype, whitening, state, history):
         """Set the fitted attributes: order, signs and scales are made definite."""
-        W = state.W
-        deviations = np.sqrt(np.einsum("ij,jk,ik->i", W, whitening.second, W))
-        mixing = whitening.backward @ linalg.pinv(W)
-        order = np.argsort(-linalg.norm(mixing * deviations, axis=0), kind="stable")
-        W, mixing, deviations = W[order], mixing[:, order], deviations[order]
-        # Of entries that are equal but for rounding, the first decides the sign.
-        size = np.abs(mixing)
-        largest = (size >= (1 - 1e-6) * size.max(axis=0)).argmax(axis=0)
-        factor = np.where(mixing[largest, np.arange(len(W))] < 0, -1.0, 1.0)
+        W, mixing, deviations, order = in_order(state.W, whitening)
         scale = np.ones(len(W))
         if self.whiten == "unit-variance":
             scale = 1 / deviations
-            factor *= scale
-        self.components_ = ((factor[:, np.newaxis] * W) @ whitening.forward).astype(
-            dtype
-        )
-        self.mixing_ = (mixing / factor).astype(dtype)
+        components = scale[:, np.newaxis] * W @ whitening.forward
+        self.components_ = components.astype(dtype)
+        self.mixing_ = (mixing / scale).astype(dtype)
         self.source_scale_ = scale.astype(dtype)
         self.densities_ = [state.names[n] for n in order]
         self.noise_variance_ = whitening.noise_variance
@@ -394,8 +363,9 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 setattr(self, name, value.astype(dtype))
             elif hasattr(self, name):  # of an earlier fit
                 delattr(self, name)
-        self.history_ = history
-        self.n_iter_ = len(history["gradient"])
+        # An interrupt may fall between two entries.
+        self.n_iter_ = min(map(len, history.values()))
+        self.history_ = {name: v[: self.n_iter_] for name, v in history.items()}
         self._n_directions = len(whitening.forward)
 
     # ---- Use ----

@@ -1,0 +1,333 @@
+"""Slow feature analysis: its eigenproblem, sequences, running moments, refusals."""
+
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.linalg import eigh
+from sklearn import config_context
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+from sklearn_ebm import SlowFeatureAnalysis
+from sklearn_ebm.factors import slow_features
+
+EXPANSIONS = ["linear", "quadratic"]
+every_expansion = pytest.mark.parametrize("expansion", EXPANSIONS)
+LENGTHS = [300, 1, 2, 447, 250]
+
+
+@pytest.fixture(scope="module")
+def walk():
+    """1000 frames of four features that remember, mixed, in five sequences."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 4))
+    for t in range(1, 1000):
+        X[t] += [0.95, 0.8, 0.4, 0.1] * X[t - 1]
+    rotation = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    X = X @ rotation + 0.5
+    X.setflags(write=False)
+    return X
+
+
+def expanded(X, expansion):
+    if expansion == "linear":
+        return X
+    return PolynomialFeatures(include_bias=False).fit_transform(X)
+
+
+def differences(Y, lengths):
+    """Differences of frames within sequences, the plain way."""
+    parts = np.split(Y, np.cumsum(lengths)[:-1])
+    return np.concatenate([part[1:] - part[:-1] for part in parts])
+
+
+# ---- The eigenproblem ----
+
+
+@every_expansion
+def test_generalised_eigenproblem(expansion, walk):
+    model = SlowFeatureAnalysis(expansion=expansion).fit(walk, lengths=LENGTHS)
+    E = expanded(walk, expansion)
+    D = differences(E, LENGTHS)
+    values, vectors = eigh(D.T @ D / len(D), np.cov(E.T, bias=True))
+    assert_allclose(model.slowness_, values, rtol=1e-8)
+    size = np.abs(vectors) * E.std(axis=0)[:, np.newaxis]
+    vectors = vectors * np.sign(vectors[size.argmax(axis=0), range(len(vectors))])
+    assert_allclose(model.components_, vectors.T, rtol=1e-8, atol=1e-8)
+    assert_allclose(model.mean_, E.mean(axis=0), rtol=1e-10)
+
+
+@every_expansion
+def test_constraints_and_slowness(expansion, walk):
+    model = SlowFeatureAnalysis(expansion=expansion).fit(walk, lengths=LENGTHS)
+    Y = model.transform(walk)
+    k = Y.shape[1]
+    assert k == (4 if expansion == "linear" else 14)
+    assert_allclose(Y.mean(axis=0), 0, atol=1e-10)
+    assert_allclose(Y.T @ Y / len(Y), np.eye(k), atol=1e-9)
+    D = differences(Y, LENGTHS)
+    assert_allclose((D**2).mean(axis=0), model.slowness_, rtol=1e-9)
+    assert (np.diff(model.slowness_) > 0).all()
+
+
+@pytest.mark.parametrize("n_components", [1, 3])
+@every_expansion
+def test_fewer_components_are_the_slowest(expansion, n_components, walk):
+    all_ = SlowFeatureAnalysis(expansion=expansion).fit(walk)
+    few = SlowFeatureAnalysis(n_components, expansion=expansion).fit(walk)
+    assert_allclose(few.components_, all_.components_[:n_components], rtol=1e-7)
+    assert_allclose(few.slowness_, all_.slowness_[:n_components], rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hidden_slow_sine_is_recovered(seed):
+    rng = np.random.default_rng(seed)
+    slow = np.sin(np.linspace(0, 6 * np.pi, 3000))
+    S = np.column_stack([slow, rng.normal(size=(3000, 5))])
+    X = S @ rng.normal(size=(6, 6))
+    model = SlowFeatureAnalysis(1).fit(X)
+    r = np.corrcoef(model.transform(X)[:, 0], slow)[0, 1]
+    assert abs(r) > 0.99
+
+
+def test_quadratic_expansion_recovers_a_product():
+    # The example of Wiskott and Sejnowski: x1 = sin(t) + cos(11 t)^2, x2 = cos(11 t).
+    t = np.linspace(0, 2 * np.pi, 2000, endpoint=False)
+    X = np.column_stack([np.sin(t) + np.cos(11 * t) ** 2, np.cos(11 * t)])
+    r = {}
+    for expansion in EXPANSIONS:
+        model = SlowFeatureAnalysis(1, expansion=expansion).fit(X)
+        r[expansion] = abs(np.corrcoef(model.transform(X)[:, 0], np.sin(t))[0, 1])
+    assert r["linear"] < 0.95
+    assert r["quadratic"] > 0.99
+
+
+def test_slowness_of_noise_and_of_a_sine():
+    rng = np.random.default_rng(0)
+    noise = SlowFeatureAnalysis().fit(rng.normal(size=(200_000, 1)))
+    assert_allclose(noise.slowness_, 2, atol=0.06)
+    t = np.arange(10_000)
+    sine = SlowFeatureAnalysis().fit(np.sin(2 * np.pi * t / 100)[:, np.newaxis])
+    assert_allclose(sine.slowness_, (2 * np.pi / 100) ** 2, rtol=1e-2)
+
+
+def test_sign_is_definite(walk):
+    model = SlowFeatureAnalysis().fit(walk)
+    flipped = SlowFeatureAnalysis().fit(-walk)
+    assert_allclose(flipped.components_, model.components_, rtol=1e-9)
+    size = np.abs(model.components_) * walk.std(axis=0)
+    largest = model.components_[range(4), size.argmax(axis=1)]
+    assert (largest > 0).all()
+
+
+def test_scale_of_features_does_not_matter(walk):
+    scales = np.array([1e-9, 1e-3, 1, 1e9])
+    model = SlowFeatureAnalysis().fit(walk)
+    scaled = SlowFeatureAnalysis().fit(walk * scales)
+    assert_allclose(scaled.slowness_, model.slowness_, rtol=1e-9)
+    assert_allclose(scaled.components_ * scales, model.components_, rtol=1e-7)
+
+
+# ---- Sequences ----
+
+
+@pytest.mark.parametrize("block", [7, 40, 2**18])
+@every_expansion
+def test_blocks_do_not_matter(expansion, block, walk, monkeypatch):
+    wanted = SlowFeatureAnalysis(expansion=expansion).fit(walk, lengths=LENGTHS)
+    monkeypatch.setattr(slow_features, "BLOCK_SIZE", block)
+    model = SlowFeatureAnalysis(expansion=expansion).fit(walk, lengths=LENGTHS)
+    assert_allclose(model.components_, wanted.components_, rtol=1e-7, atol=1e-9)
+    assert_allclose(model.slowness_, wanted.slowness_, rtol=1e-10)
+    assert_allclose(model.transform(walk), wanted.transform(walk), atol=1e-9)
+
+
+def test_differences_never_cross_the_ends(walk):
+    # A jump between sequences shows if, and only if, they are taken for one.
+    X = walk.copy()
+    X[500:] += 100 * walk.std(axis=0)
+    apart = SlowFeatureAnalysis().fit(X, lengths=[500, 500])
+    D = differences(apart.transform(X), [500, 500])
+    assert_allclose((D**2).mean(axis=0), apart.slowness_, rtol=1e-8)
+    together = SlowFeatureAnalysis().fit(X)
+    assert together.slowness_[0] > 1.5 * apart.slowness_[0]
+
+
+@every_expansion
+@pytest.mark.parametrize("chunks", [1, 2, 5])
+def test_partial_fit_equals_fit(expansion, chunks, walk):
+    model = SlowFeatureAnalysis(expansion=expansion)
+    lengths = []
+    for part in np.array_split(walk, chunks):
+        within = [len(part) // 3, len(part) - len(part) // 3]
+        lengths += within
+        assert model.partial_fit(part, lengths=within) is model
+    wanted = SlowFeatureAnalysis(expansion=expansion).fit(walk, lengths=lengths)
+    assert model.n_frames_ == wanted.n_frames_ == 1000
+    assert_allclose(model.slowness_, wanted.slowness_, rtol=1e-9)
+    assert_allclose(model.components_, wanted.components_, rtol=1e-6, atol=1e-9)
+    assert_allclose(model.mean_, wanted.mean_, rtol=1e-10)
+
+
+def test_fit_forgets_and_partial_fit_does_not(walk):
+    once = SlowFeatureAnalysis().fit(walk[:500])
+    again = SlowFeatureAnalysis().fit(walk[500:]).fit(walk[:500])
+    np.testing.assert_array_equal(again.components_, once.components_)
+    again.partial_fit(walk[500:])
+    both = SlowFeatureAnalysis().fit(walk, lengths=[500, 500])
+    assert_allclose(again.slowness_, both.slowness_, rtol=1e-9)
+
+
+def test_single_frames_can_come_later(walk):
+    model = SlowFeatureAnalysis().fit(walk)
+    before = model.slowness_
+    model.partial_fit(walk[:1])
+    assert model.n_frames_ == 1001
+    assert_allclose(model.slowness_, before, rtol=0.1)
+
+
+def test_memory_does_not_grow_with_frames():
+    rng = np.random.default_rng(0)
+
+    def peak(n_chunks):
+        model = SlowFeatureAnalysis()
+        tracemalloc.start()
+        for _ in range(n_chunks):
+            model.partial_fit(rng.normal(size=(2000, 20)))
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found, len(pickle.dumps(model))
+
+    peak(2)  # what is imported or cached on first use
+    (few, size), (many, larger) = peak(3), peak(30)
+    assert many < few + 50_000
+    assert larger < size + 100
+
+
+def test_lengths_are_routed():
+    X = np.random.default_rng(0).normal(size=(60, 3)).cumsum(axis=0)
+    lengths = [20, 40]
+    with config_context(enable_metadata_routing=True):
+        step = SlowFeatureAnalysis().set_fit_request(lengths=True)
+        pipeline = make_pipeline(StandardScaler(), step).fit(X, lengths=lengths)
+        SlowFeatureAnalysis().set_partial_fit_request(lengths=True)
+    wanted = SlowFeatureAnalysis().fit(
+        StandardScaler().fit_transform(X), lengths=lengths
+    )
+    assert_allclose(pipeline[-1].slowness_, wanted.slowness_)
+    assert not np.allclose(SlowFeatureAnalysis().fit(X).slowness_, wanted.slowness_)
+
+
+# ---- Rank ----
+
+
+@every_expansion
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dependent_and_constant_features(expansion, dtype, walk):
+    X = np.column_stack([walk[:, :2], walk[:, :2] @ [[1], [2]], np.full(1000, 0.1)])
+    X = X.astype(dtype)
+    model = SlowFeatureAnalysis(expansion=expansion).fit(X)
+    plain = SlowFeatureAnalysis(expansion=expansion).fit(X[:, :2])
+    assert len(model.slowness_) == (2 if expansion == "linear" else 5)
+    rtol = 1e-7 if dtype == np.float64 else 1e-3
+    assert_allclose(model.slowness_, plain.slowness_, rtol=rtol)
+    Y = model.transform(X)
+    assert_allclose(np.abs(Y), np.abs(plain.transform(X[:, :2])), atol=300 * rtol)
+    assert np.abs(model.components_).max() < 1e3
+
+
+def test_fewer_frames_than_features():
+    X = np.random.default_rng(0).normal(size=(10, 30))
+    model = SlowFeatureAnalysis().fit(X)
+    assert model.components_.shape == (9, 30)
+    assert_allclose(np.cov(model.transform(X).T, bias=True), np.eye(9), atol=1e-9)
+
+
+def test_tol_leaves_out_small_directions(walk):
+    X = walk.copy()
+    X[:, 3] = X[:, 0] + 1e-3 * X[:, 3]
+    assert SlowFeatureAnalysis().fit(X).components_.shape == (4, 4)
+    assert SlowFeatureAnalysis(tol=1e-4).fit(X).components_.shape == (3, 4)
+
+
+def test_more_components_than_directions(walk):
+    with pytest.warns(UserWarning, match="n_components=7 is more than the 4 direc"):
+        model = SlowFeatureAnalysis(7).fit(walk)
+    assert model.transform(walk).shape == (1000, 4)
+
+
+# ---- There and back, names, dtypes ----
+
+
+def test_inverse_transform(walk):
+    model = SlowFeatureAnalysis().fit(walk)
+    assert_allclose(model.inverse_transform(model.transform(walk)), walk, atol=1e-9)
+    few = SlowFeatureAnalysis(2).fit(walk)
+    Y = few.transform(walk)
+    design = np.column_stack([np.ones(1000), Y])
+    best = design @ np.linalg.lstsq(design, walk, rcond=None)[0]
+    assert_allclose(few.inverse_transform(Y), best, rtol=1e-8, atol=1e-9)
+    with pytest.raises(ValueError, match="X has 3 columns, but there are 2 slow"):
+        few.inverse_transform(walk[:, :3])
+
+
+def test_no_inverse_of_products(walk):
+    model = SlowFeatureAnalysis().fit(walk).set_params(expansion="quadratic").fit(walk)
+    assert not hasattr(model, "inverse_transform")
+    assert not hasattr(model, "mixing_")
+    with pytest.raises(AttributeError) as caught:
+        model.inverse_transform(walk)
+    assert "products of features cannot be undone" in str(caught.value.__cause__)
+
+
+@every_expansion
+def test_dtypes_and_names(expansion, walk):
+    X = walk.astype(np.float32)
+    model = SlowFeatureAnalysis(2, expansion=expansion).fit(X)
+    assert model.components_.dtype == model.slowness_.dtype == np.float32
+    assert model.transform(X).dtype == np.float32
+    wanted = SlowFeatureAnalysis(2, expansion=expansion).fit(walk)
+    assert_allclose(model.slowness_, wanted.slowness_, rtol=1e-4)
+    names = ["slowfeatureanalysis0", "slowfeatureanalysis1"]
+    assert list(model.get_feature_names_out()) == names
+
+
+# ---- Refusals ----
+
+
+@pytest.mark.parametrize(
+    "lengths, message",
+    [
+        ([500, 400], "lengths must sum to the number of frames, 1000, but sum to 900"),
+        ([1001, -1], "lengths must be a list of positive integers"),
+        ([1000, 0], "lengths must be a list of positive integers"),
+        ([1000.0], "lengths must be a list of positive integers"),
+        (1000, "lengths must be a list of positive integers"),
+        ([], "lengths must be a list of positive integers"),
+    ],
+)
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_bad_lengths(lengths, message, method, walk):
+    with pytest.raises(ValueError, match=message):
+        getattr(SlowFeatureAnalysis(), method)(walk, lengths=lengths)
+
+
+def test_no_differences(walk):
+    with pytest.raises(ValueError, match="at least two frames"):
+        SlowFeatureAnalysis().fit(walk[:3], lengths=[1, 1, 1])
+    with pytest.raises(ValueError, match="at least two frames"):
+        SlowFeatureAnalysis().partial_fit(walk[:1])
+
+
+def test_constant_data_are_refused():
+    with pytest.raises(ValueError, match="all frames are equal"):
+        SlowFeatureAnalysis().fit(np.full((1000, 3), 0.1))
+
+
+def test_expansion_cannot_change_half_way(walk):
+    model = SlowFeatureAnalysis().fit(walk).set_params(expansion="quadratic")
+    with pytest.raises(ValueError, match="began with expansion='linear'"):
+        model.partial_fit(walk)
