@@ -141,14 +141,12 @@ class Sources:
 
     def __init__(self, names):
         self.names = list(names)
-        # Columns of each density; a slice of all spares copies where there is one.
-        kinds = sorted(set(self.names))
-        self._columns = {
-            kind: [n for n, name in enumerate(self.names) if name == kind]
-            for kind in kinds
-        }
-        if len(kinds) == 1:
-            self._columns = {kinds[0]: slice(None)}
+        self._columns = {}
+        for kind in sorted(set(self.names)):
+            columns = [n for n, name in enumerate(self.names) if name == kind]
+            if columns[-1] - columns[0] == len(columns) - 1:  # a slice spares copies
+                columns = slice(columns[0], columns[-1] + 1)
+            self._columns[kind] = columns
 
     def evaluate(self, Y):
         """Energy and its first two derivatives, elementwise, source by source."""

@@ -24,7 +24,7 @@ from .._validation import (
     random_key,
 )
 from ._ica_densities import ADAPTIVE, DENSITIES, Sources
-from ._ica_likelihood import State, maximise
+from ._ica_likelihood import State, choose, first_guess, maximise
 from ._ica_score_matching import minimise
 from ._ica_whitening import in_order, no_whitening, whitening_of
 
@@ -83,15 +83,16 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     max_iter : int, default=200
         Largest number of iterations.
 
-    tol : float, default=1e-3
+    tol : float, default=3e-3
         Convergence: largest entry of the gradient, which for the likelihood is
         ``E[energy'(y) y^T] - I``, a matrix without units. Of n samples, chance alone
         makes its entries about ``1 / sqrt(n)``.
 
     w_init : array-like of shape (n_components, n_components), default=None
         Unmixing matrix of the whitened data to start from; of shape (n_components,
-        n_features) if that is fewer. None starts near the principal components, at
-        a random rotation from them.
+        n_features) if that is fewer. None starts at a random rotation close to the
+        principal components; for the likelihood of whitened data, it is brought near
+        the maximum by a few iterations of FastICA on a part of the rows.
 
     random_state : int, RandomState instance or None, default=None
         Seeds the start and, unless that gets its own, `sample`.
@@ -219,7 +220,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         whiten="unit-variance",
         whiten_solver="auto",
         max_iter=200,
-        tol=1e-3,
+        tol=3e-3,
         w_init=None,
         random_state=None,
         verbose=0,
@@ -322,7 +323,13 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             Z = Z.astype(np.float64, copy=False)  # line searches need the digits
             minimise(Z, W, Sources(names), report=report, **how)
             return
-        for state in maximise(Z, W, names, adaptive=self.density == "adaptive", **how):
+        adaptive = self.density == "adaptive"
+        if self.w_init is None and self.whiten is not False:
+            W, names = first_guess(Z, W, names, adaptive)
+        elif adaptive:
+            W, chosen = choose(Z, W, Sources(names))
+            names = names if chosen is None else chosen.names
+        for state in maximise(Z, W, names, adaptive=adaptive, **how):
             report(state)
 
     def _objective_name(self):
