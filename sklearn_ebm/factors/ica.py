@@ -83,10 +83,11 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     max_iter : int, default=200
         Largest number of iterations.
 
-    tol : float, default=3e-3
+    tol : float, default=5e-3
         Convergence: largest entry of the gradient, which for the likelihood is
         ``E[energy'(y) y^T] - I``, a matrix without units. Of n samples, chance alone
-        makes its entries about ``1 / sqrt(n)``.
+        makes its entries about ``1 / sqrt(n)``. FastICA stops at changes of about
+        0.01 radian.
 
     w_init : array-like of shape (n_components, n_components), default=None
         Unmixing matrix of the whitened data to start from; of shape (n_components,
@@ -220,7 +221,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         whiten="unit-variance",
         whiten_solver="auto",
         max_iter=200,
-        tol=3e-3,
+        tol=5e-3,
         w_init=None,
         random_state=None,
         verbose=0,
