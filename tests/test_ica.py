@@ -647,9 +647,12 @@ def test_overcomplete_is_an_energy_model():
     history = model.history_["score_matching"]
     assert len(history) == model.n_iter_
     assert history[-1] < history[0]
-    for method in (model.score_samples, model.score, lambda X: model.sample(3)):
-        with pytest.raises(ValueError, match="energy model of 5 components"):
-            method(X)
+    for method in ("score_samples", "score", "sample"):
+        assert not hasattr(model, method)
+        assert hasattr(ICA(), method)
+        with pytest.raises(AttributeError) as caught:
+            getattr(model, method)
+        assert "energy model of 5 components" in str(caught.value.__cause__)
 
 
 # ---- Refusals and interrupts ----

@@ -12,6 +12,7 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import gen_batches
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .._validation import (
@@ -34,6 +35,18 @@ N_ROWS = 4096
 SMOOTH = ("logistic", "student")
 # How far the first unmixing matrix is from the principal components.
 FIRST_TURN = 0.1
+
+
+def _is_normalised(estimator):
+    """Say why there is no likelihood otherwise."""
+    n_components = len(getattr(estimator, "components_", ()))
+    if n_components and n_components > estimator._n_directions:
+        raise AttributeError(
+            f"This ICA is an energy model of {n_components} components for data with "
+            f"{estimator._n_directions} directions, whose density has no known "
+            "normaliser; use energy, or fewer components."
+        )
+    return True
 
 
 class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -450,6 +463,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 energy[batch] += square / (2 * self.noise_variance_)
         return energy
 
+    @available_if(_is_normalised)
     def score_samples(self, X):
         """Compute the log-likelihood of each row of X.
 
@@ -467,6 +481,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         log_norm = self._log_norm()
         return -self.energy(X) - log_norm
 
+    @available_if(_is_normalised)
     def score(self, X, y=None):
         """Compute the mean log-likelihood of X.
 
@@ -485,6 +500,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         return float(self.score_samples(X).mean())
 
+    @available_if(_is_normalised)
     def sample(self, n_samples=1, random_state=None):
         """Draw samples from the model.
 
@@ -504,7 +520,6 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         n_samples = check_count(n_samples, "n_samples", least=1)
-        self._refuse_overcomplete("sample")
         rng = self._draws(random_state)
         sources = Sources(self.densities_).draw(n_samples, rng) * self.source_scale_
         mixing = self.mixing_.astype(np.float64)
@@ -525,7 +540,6 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _log_norm(self):
         """Return the log of the integral of exp(-energy)."""
-        self._refuse_overcomplete("score_samples")
         n_outside = self.n_features_in_ - len(self.components_)
         if n_outside and not self.noise_variance_ > 0:
             raise ValueError(
@@ -538,14 +552,6 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return volume + n_outside / 2 * np.log(
             2 * np.pi * (self.noise_variance_ or 1.0)
         )
-
-    def _refuse_overcomplete(self, method):
-        if len(self.components_) > self._n_directions:
-            raise ValueError(
-                f"{method} needs a normalised density, but this ICA is an energy "
-                f"model of {len(self.components_)} components for data with "
-                f"{self._n_directions} directions; use energy, or fewer components."
-            )
 
     def _draws(self, random_state):
         """Random numbers of `random_state`, or the next of the model's own."""
