@@ -15,7 +15,9 @@ from sklearn_ebm import ICA
 from sklearn_ebm.factors._ica_densities import DENSITIES, STUDENT_DF, Sources
 from sklearn_ebm.factors._ica_likelihood import (
     LEAST_CURVATURE,
+    SCALE_ROWS,
     best_scale,
+    choose,
     moments,
     precondition,
 )
@@ -254,6 +256,22 @@ def test_adaptive_separates_all_kinds(kind, k, seed):
     assert amari(model.components_ @ A) < 0.05
     wanted = {"super": 0, "sub": k, "mixed": k // 2}[kind]
     assert model.densities_.count("subgaussian") == wanted
+
+
+def test_all_rows_have_the_last_word_on_densities():
+    n = 4 * SCALE_ROWS
+    peaked, flat = (sources_of(kind, n, 1, 0) for kind in ("super", "sub"))
+    # The first source is sub-Gaussian on the rows that are looked at first only.
+    few = np.arange(n)[:, np.newaxis] % 4 == 0
+    Z = np.column_stack([np.where(few, flat, peaked), flat, peaked])
+    W = np.diag(best_scale(Z, DENSITIES["logistic"]))
+    moved, sources = choose(Z, W, Sources(["logistic"] * 3))
+    assert sources.names == ["logistic", "logistic", "subgaussian"]
+    kept = np.abs(moved[:2]) > 0
+    assert kept.tolist() == [[True, False, False], [False, False, True]]
+    before = moments(Z, W, Sources(["logistic"] * 3)).loss
+    assert moments(Z, moved, sources).loss < before
+    assert choose(Z[:, :1], W[:1, :1], Sources(["logistic"]))[1] is None
 
 
 @seeds
