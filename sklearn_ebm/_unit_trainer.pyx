@@ -190,29 +190,22 @@ cdef class UnitTrainer:
         self.seen = self._bytes("seen", (n + m) * self.v_bytes)
         self.means = self._bytes("means", (n + m) * self.h_bytes)
         self.chains_ = self._bytes("chains", m * self.h_bytes)
-        for name, size in [
-            ("b", D), ("c", H), ("variance", D), ("visible_offset", D),
-            ("hidden_offset", H), ("visible_change", D), ("square_change", D),
- ("b_velocity", D),
-            ("c_velocity", H), ("b_average", D), ("c_average", H),
-            ("log_variance", D), ("log_variance_average", D), ("gaussian", D), ("learned", D),
-            ("direction", D), ("turned", H),
-        ]:
-            self.memory[name] = aligned(max(1, size) * 8)
-        self.b, self.c = self._doubles("b"), self._doubles("c")
-        self.variance = self._doubles("variance")
-        self.v_offset = self._doubles("visible_offset")
-        self.h_offset = self._doubles("hidden_offset")
-        self.visible_change = self._doubles("visible_change")
-        self.square_change = self._doubles("square_change")
-        self.b_velocity = self._doubles("b_velocity")
-        self.c_velocity = self._doubles("c_velocity")
-        self.b_average = self._doubles("b_average")
-        self.c_average = self._doubles("c_average")
-        self.log_variance_average = self._doubles("log_variance_average")
-        self.gaussian = self._doubles("gaussian")
-        self.learned = self._doubles("learned")
-        self.direction, self.turned = self._doubles("direction"), self._doubles("turned")
+        self.b, self.c = self._doubles("b", D), self._doubles("c", H)
+        self.variance = self._doubles("variance", D)
+        self.v_offset = self._doubles("visible_offset", D)
+        self.h_offset = self._doubles("hidden_offset", H)
+        self.visible_change = self._doubles("visible_change", D)
+        self.square_change = self._doubles("square_change", D)
+        self.b_velocity = self._doubles("b_velocity", D)
+        self.c_velocity = self._doubles("c_velocity", H)
+        self.b_average = self._doubles("b_average", D)
+        self.c_average = self._doubles("c_average", H)
+        self.log_variance_average = self._doubles("log_variance_average", D)
+        self._doubles("log_variance", D)  # when Python asks for it
+        self.gaussian = self._doubles("gaussian", D)
+        self.learned = self._doubles("learned", D)
+        self.direction = self._doubles("direction", D)
+        self.turned = self._doubles("turned", H)
         self.shift_row = self._bytes("shift_row", self.v_bytes)
         self.inverse_row = self._bytes("inverse_row", self.v_bytes)
         self.precision_row = self._bytes("precision_row", self.v_bytes)
@@ -234,7 +227,8 @@ cdef class UnitTrainer:
         self.memory[name] = aligned(max(n_bytes, PANEL_BYTES))
         return address(self.memory[name])
 
-    cdef double *_doubles(self, str name) except NULL:
+    cdef double *_doubles(self, str name, Py_ssize_t n) except NULL:
+        self.memory[name] = aligned(max(n, 1) * 8)
         return <double *> address(self.memory[name])
 
     def _vector(self, name):

@@ -7,7 +7,7 @@
 #   Spin         -1, 1                   0                       log(2 cosh x)
 #   Categorical  one of a block is 1     0                       log sum_k e^x_k
 #   Gaussian     real                    (s - m)^2 / 2 v         m x + v x^2 / 2 + ...
-#   ReLU         real, not negative      s^2 / 2                 x^2 / 2 + log P(x) + ...
+#   ReLU         real, not negative      s^2 / 2                 x^2/2 + log P(x) + ...
 #   Poisson      0, 1, 2, ...            log s!                  e^x
 #
 # with "..." for log(2 pi v) / 2 and P for the distribution function of the normal law.
@@ -15,7 +15,7 @@
 import numpy as np
 
 from cython.parallel cimport parallel
-from libc.math cimport M_PI, cosh, exp, fabs, lgamma, log, log1p, sqrt, tanh
+from libc.math cimport M_PI, cosh, exp, fabs, lgamma, log, log1p, tanh
 from libc.string cimport memcpy
 from scipy.special.cython_special cimport log_ndtr, ndtri_exp
 

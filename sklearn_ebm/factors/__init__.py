@@ -4,11 +4,16 @@ One estimator (and its named variants) a file; they share little, so little is s
 """
 
 from .factor_analysis import FactorAnalysis
+from .ica import ICA
 from .probabilistic_pca import ProbabilisticPCA
 from .selection import Selection, select_n_components
-
-__all__ = ["FactorAnalysis", "ProbabilisticPCA", "Selection", "select_n_components"]
-from .ica import ICA
-__all__ = ["ICA"]
 from .slow_features import SlowFeatureAnalysis
-__all__ = ["ICA", "SlowFeatureAnalysis"]
+
+__all__ = [
+    "ICA",
+    "FactorAnalysis",
+    "ProbabilisticPCA",
+    "Selection",
+    "SlowFeatureAnalysis",
+    "select_n_components",
+]
