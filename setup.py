@@ -21,6 +21,7 @@ KERNELS = [
     "_products",
     "_units",
     "_unit_trainer",
+    "_sparse_codes",
 ]
 HEADERS = glob.glob("sklearn_ebm/*.h")
 # For tests: bounds-checked kernels, kernels without OpenMP.

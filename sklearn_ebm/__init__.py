@@ -1,7 +1,13 @@
 """Energy-based and latent-variable models as scikit-learn estimators."""
 
 from .boltzmann import RBM, BernoulliRBM, GaussianRBM
-from .factors import ICA, FactorAnalysis, ProbabilisticPCA, SlowFeatureAnalysis
+from .factors import (
+    ICA,
+    FactorAnalysis,
+    ProbabilisticPCA,
+    SlowFeatureAnalysis,
+    SparseCoding,
+)
 
 __all__ = [
     "ICA",
@@ -11,5 +17,6 @@ __all__ = [
     "GaussianRBM",
     "ProbabilisticPCA",
     "SlowFeatureAnalysis",
+    "SparseCoding",
 ]
 __version__ = "0.1.0.dev0"

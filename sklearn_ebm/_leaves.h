@@ -94,6 +94,12 @@ INLINE uint32_t NAME(mask_bits)(IV m)
 #include "_leaves_draws.h"
 #include "_leaves_update.h"
 #include "_leaves_scores.h"
+#if DOUBLE
+#include "_leaves_codes.h"
+#define SPARSE_CODES NAME(gap), NAME(descend)
+#else
+#define SPARSE_CODES NULL, NULL
+#endif
 
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
@@ -105,11 +111,12 @@ static const Leaves NAME(leaves) = {
     NAME(nonzero_bits), NAME(temper), NAME(gain), NAME(start_gains), NAME(end_gains),
     NAME(softplus_sum), NAME(flip_logits), NAME(shift_logits), NAME(uniforms),
     NAME(normals), NAME(exponential), NAME(step_row), NAME(share_rows),
-    NAME(scale_row)};
+    NAME(scale_row), SPARSE_CODES};
 
 #undef STRING
 #undef STRING_
 #undef FLUSH
+#undef SPARSE_CODES
 #undef NV
 #undef LANES
 #undef WORDS

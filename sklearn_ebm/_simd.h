@@ -108,6 +108,22 @@ typedef struct {
     double projection, shift, product;
 } RowUpdate;
 
+/* A lasso problem over n coordinates: min |x - W h|^2 / 2 + alpha |h|_1. */
+typedef struct {
+    ptrdiff_t n, n_panels;     /* n_panels hold n coordinates */
+    double *gram;              /* W'W, (n, n_panels) panel rows */
+    double *diagonal;          /* its diagonal, > 0 */
+    double *correlation;       /* W'x */
+    double *residual;          /* IN/OUT n_panels: W'(x - W h) */
+    double *code;              /* IN/OUT h */
+    double squared_norm;       /* x'x */
+    double alpha;
+    int positive;              /* h >= 0 */
+    ptrdiff_t most;            /* coordinates that are solved for at once */
+    double *factor, *solution; /* room for most (most + 1) numbers, and most */
+    uint32_t *support;         /* and most */
+} Descent;
+
 /* The leaves of one element type for one instruction set. */
 typedef struct {
     const char *name;
@@ -149,6 +165,9 @@ typedef struct {
     void (*step_row)(RowUpdate *);
     void (*share_rows)(char *, ptrdiff_t, ptrdiff_t, ptrdiff_t, double, char *);
     void (*scale_row)(RowUpdate *, const char *);
+    double (*gap)(const double *, const double *, const double *, ptrdiff_t,
+                  double, double, int);
+    int (*descend)(const Descent *, double, int, int *);
 } Leaves;
 
 /* ---- Philox4x32: Salmon et al. 2011, "Parallel random numbers: as easy as

@@ -97,6 +97,22 @@ cdef extern from "_simd.h" nogil:
         double shift
         double product
 
+    ctypedef struct Descent:
+        Py_ssize_t n
+        Py_ssize_t n_panels
+        double *gram
+        double *diagonal
+        double *correlation
+        double *residual
+        double *code
+        double squared_norm
+        double alpha
+        bint positive
+        Py_ssize_t most
+        double *factor
+        double *solution
+        uint32_t *support
+
     ctypedef struct Leaves:
         const char *name
         int itemsize
@@ -171,6 +187,13 @@ cdef extern from "_simd.h" nogil:
             const char *fields, Py_ssize_t n_rows, const char *weights,
             Py_ssize_t n_features, const void *values, bint rest,
             Py_ssize_t n_panels, double *logits,
+        ) noexcept nogil
+        double (*gap)(
+            const double *correlation, const double *residual,
+            const double *code, Py_ssize_t n, double squared_norm, double alpha, bint positive,
+        ) noexcept nogil
+        int (*descend)(
+            const Descent *problem, double target, int most, bint *stalled
         ) noexcept nogil
 
         void (*uniforms)(

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+<<<<<<< HEAD
 from sklearn_ebm import (
     ICA,
     RBM,
@@ -23,6 +24,9 @@ from sklearn_ebm import (
     ProbabilisticPCA,
     SlowFeatureAnalysis,
 )
+=======
+from sklearn_ebm import BernoulliRBM, SparseCoding
+>>>>>>> 36cacc7 (Sparse coding: codes by coordinate descent with exact steps in a compiled kernel)
 
 BOLTZMANN_ESTIMATORS = [
     BernoulliRBM(n_components=4, n_iter=3, random_state=0),
@@ -43,6 +47,7 @@ BOLTZMANN_ESTIMATORS = [
 # estimator is then tested of it, as far as it has the methods.
 PUBLIC_ESTIMATORS = [
     *BOLTZMANN_ESTIMATORS,
+<<<<<<< HEAD
     RBM(4, n_iter=3, random_state=0),
     RBM(4, visible="spin", hidden="gaussian", n_iter=3, random_state=0),
     RBM(4, visible="gaussian", missing="latent", n_iter=3, random_state=0),
@@ -54,6 +59,11 @@ PUBLIC_ESTIMATORS = [
     ICA(n_components=4, max_iter=30, random_state=0),
     ICA(4, objective="score_matching", density="student", tol=0.1, random_state=0),
     SlowFeatureAnalysis(n_components=4),
+=======
+    SparseCoding(n_components=4, max_iter=3, random_state=0),
+    SparseCoding(n_components=4, max_iter=3, batch_size=None, random_state=0),
+    SparseCoding(n_components=4, max_iter=3, algorithm="omp", random_state=0),
+>>>>>>> 36cacc7 (Sparse coding: codes by coordinate descent with exact steps in a compiled kernel)
 ]
 # Large enough for several threads; batches below and above 128 rows.
 LARGE_ESTIMATORS = [
@@ -69,7 +79,7 @@ LARGE_ESTIMATORS = [
     for persistent in (True, False)
 ]
 # Methods that neither draw nor change anything.
-READ_ONLY = ["transform", "score_samples", "free_energy", "reconstruct"]
+READ_ONLY = ["transform", "score_samples", "free_energy", "reconstruct", "objective"]
 
 
 def name_of(estimator):

@@ -8,6 +8,7 @@ from .ica import ICA
 from .probabilistic_pca import ProbabilisticPCA
 from .selection import Selection, select_n_components
 from .slow_features import SlowFeatureAnalysis
+from .sparse_coding import SparseCoding
 
 __all__ = [
     "ICA",
@@ -15,5 +16,6 @@ __all__ = [
     "ProbabilisticPCA",
     "Selection",
     "SlowFeatureAnalysis",
+    "SparseCoding",
     "select_n_components",
 ]

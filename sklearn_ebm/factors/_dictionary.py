@@ -1,0 +1,282 @@
+"""Coding rows by a dictionary, and moving its atoms: what `SparseCoding` does.
+
+`Coder` holds a dictionary still and codes rows by it. `Learner` alternates: code
+rows, add what the codes say of the atoms to two sums, move the atoms.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.linear_model import orthogonal_mp_gram
+
+from .._gibbs import Layer, half_sweep
+from .._openmp import effective_n_threads
+from .._panels import Panels
+from .._rows import Rows
+from .._sparse_codes import Matrix, add_moments, encode, update_atoms
+from .._training import Pacer, epoch_order
+
+# Rows whose products with the atoms are held at a time.
+CHUNK = 2048
+# Rows of which coding is worth a second thread.
+LEAST_ROWS = 32
+# Exponent of how earlier rows are forgotten (see `Learner.step`).
+FORGETTING = 2
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How a row is coded: parameters of `SparseCoding`.
+
+    `n_nonzero` is None unless codes come from orthogonal matching pursuit.
+    """
+
+    alpha: float
+    beta: float
+    positive: bool
+    tol: float
+    max_iter: int
+    n_nonzero: int | None
+
+    def objectives(self, X, codes, atoms):
+        """Objective of every row, float64, exact for these codes."""
+        errors = X.astype(np.float64) - reconstruct(codes, atoms)
+        values = self.beta * np.square(errors).sum(axis=1)
+        if self.n_nonzero is None:
+            values += self.alpha * np.abs(codes).sum(axis=1, dtype=np.float64)
+        return values
+
+
+def products(X, layer):
+    """Products of rows with a layer of float64, by sums in a fixed order."""
+    fields = np.empty((len(X), layer.n_units))
+    half_sweep(Rows(X, np.float64, scan=False), layer, fields=fields)
+    return fields
+
+
+def reconstruct(codes, atoms):
+    """Sums of atoms; codes may be a CSR matrix."""
+    layer = Layer(Panels.from_rows(atoms), 0)
+    out = np.empty((codes.shape[0], layer.n_units), dtype=codes.dtype)
+    half_sweep(Rows(codes, scan=False), layer, fields=out)
+    return out
+
+
+class Coder:
+    """Codes rows by a dictionary.
+
+    Parameters
+    ----------
+    atoms : ndarray of shape (n_atoms, n_features)
+        The dictionary.
+
+    coding : Coding
+        How to code.
+
+    pacer : Pacer
+        What cuts the work in pieces.
+
+    Attributes
+    ----------
+    n_left : int
+        Rows so far that the allowed number of sweeps did not bring to `tol`.
+    """
+
+    def __init__(self, atoms, coding, pacer):
+        self.coding, self.pacer, self.n_left = coding, pacer, 0
+        self.layer = Layer(Panels.from_columns(atoms.astype(np.float64)), 0)
+        self.gram = products(atoms, self.layer)
+        self.matrix = Matrix(self.gram)
+
+    def encode(self, X, codes):
+        """Bring codes, from what they are, to what they should be."""
+
+        def piece(start, stop, n_threads):
+            for first in range(start, stop, CHUNK):
+                part = slice(first, min(stop, first + CHUNK))
+                if self.coding.n_nonzero is None:
+                    self._descend(X[part], codes[part], n_threads)
+                else:
+                    self._pursue(X[part], codes[part])
+
+        self.pacer.run(piece, len(X))
+        return codes
+
+    def _descend(self, X, codes, n_threads):
+        coding = self.coding
+        self.n_left += encode(
+            self.matrix,
+            products(X, self.layer),
+            np.square(X, dtype=np.float64).sum(axis=1),
+            codes,
+            coding.alpha / (2 * coding.beta),
+            coding.tol,
+            coding.max_iter,
+            coding.positive,
+            n_threads,
+        )
+
+    def _pursue(self, X, codes):
+        codes[:] = 0
+        # scikit-learn warns of rows of zeros, which need no atoms.
+        some = X.any(axis=1)
+        if some.any():
+            codes[some] = orthogonal_mp_gram(
+                self.gram,
+                products(X[some], self.layer).T,
+                n_nonzero_coefs=self.coding.n_nonzero,
+            ).T.reshape(-1, codes.shape[1])
+
+
+def pacer_for(n_rows):
+    """What cuts the coding of so many rows in pieces."""
+    return Pacer(effective_n_threads(n_rows, LEAST_ROWS))
+
+
+class Learner:
+    """A dictionary that learns.
+
+    Parameters
+    ----------
+    atoms : ndarray of shape (n_atoms, n_features)
+        Where it starts.
+
+    state : dict
+        What is known of the atoms from the codes so far (see `state`).
+
+    coding : Coding
+        How rows are coded.
+
+    positive : bool
+        Whether atoms are not negative.
+
+    n_rows : int
+        About how many rows come at a time.
+    """
+
+    def __init__(self, atoms, state, coding, positive, n_rows):
+        self.dtype, self.coding, self.positive = atoms.dtype, coding, positive
+        self.atoms = Matrix(atoms.astype(np.float64))
+        self.key, self.n_steps = state["key"], state["n_steps"]
+        self.n_seen = state["n_seen"]
+        self.squares, self.products = state["squares"].copy(), state["products"].copy()
+        self.coding_pacer, self.pacer = pacer_for(n_rows), pacer_for(n_rows)
+
+    def state(self):
+        """What to go on from, beside the atoms."""
+        return {
+            "key": self.key,
+            "n_steps": self.n_steps,
+            "n_seen": self.n_seen,
+            "squares": self.squares,
+            "products": self.products,
+        }
+
+    def components(self):
+        """Return the dictionary as an array of the dtype of the rows."""
+        return self.atoms.values.astype(self.dtype)
+
+    def step(self, X, codes):
+        """Code rows (from what `codes` are) and move the atoms.
+
+        Returns the sums over the rows of the objective, by the atoms as they were,
+        and of the number of atoms used. The rows before are forgotten in proportion
+        to (1 - n_rows / n_seen)^2: after n rows the first m weigh (m / n)^3 of all.
+        """
+        atoms = self.components()
+        Coder(atoms, self.coding, self.coding_pacer).encode(X, codes)
+        self.n_seen += len(X)
+        kept = (1 - len(X) / self.n_seen) ** FORGETTING
+        self.squares *= kept
+        self.products *= kept
+        self.pacer.run(self._add_moments(X, codes), len(X))
+        Pacer().run(self._move, len(atoms))
+        self.n_steps += 1
+        objective = self.coding.objectives(X, codes, atoms).sum()
+        return np.array([objective, np.count_nonzero(codes)])
+
+    def _add_moments(self, X, codes):
+        def piece(start, stop, n_threads):
+            add_moments(
+                codes[start:stop],
+                X[start:stop],
+                self.squares,
+                self.products,
+                n_threads,
+            )
+
+        return piece
+
+    def _move(self, start, stop, _):
+        update_atoms(
+            self.atoms, self.squares, self.products, self.positive, start, stop
+        )
+
+    def replace(self, unused, X):
+        """Let rows of X, chosen at random, take the place of unused atoms."""
+        unused = np.flatnonzero(unused)
+        if not len(unused):
+            return
+        rng = np.random.default_rng([self.key, self.n_steps, 1])
+        rows = random_rows(X, len(unused), rng, self.positive)
+        unused = unused[: len(rows)]
+        self.squares[unused] = self.squares[:, unused] = self.products[unused] = 0
+        self.atoms.values[unused] = rows
+
+
+def learn_in_batches(learner, X, batch_size):
+    """A pass over the rows in random order, in minibatches."""
+    order = epoch_order(len(X), learner.key, learner.n_steps)
+    used = np.zeros(learner.atoms.values.shape[0], dtype=bool)
+    sums = np.zeros(2)
+    for start in range(0, len(X), batch_size):
+        rows = X[order[start : start + batch_size]]
+        codes = np.zeros((len(rows), len(used)), dtype=X.dtype)
+        sums += learner.step(rows, codes)
+        used |= codes.any(axis=0)
+    learner.replace(~used, X)
+    return sums
+
+
+def learn_from_all(learner, X, codes):
+    """A pass over all rows at once, from their codes of the pass before."""
+    learner.n_seen = 0
+    sums = learner.step(X, codes)
+    learner.replace(learner.squares.diagonal() == 0, X)
+    return sums
+
+
+def learn_from_part(learner, X, batch_size):
+    """Minibatches of rows in the order in which they come."""
+    sums = np.zeros(2)
+    for start in range(0, len(X), batch_size):
+        rows = X[start : start + batch_size]
+        codes = np.zeros((len(rows), len(learner.squares)), dtype=X.dtype)
+        sums += learner.step(rows, codes)
+    learner.replace(learner.squares.diagonal() == 0, X)
+    return sums
+
+
+# ---- First atoms ----
+
+
+def unit_rows(rows):
+    """Rows brought to unit length, those of zeros left out."""
+    rows = np.asarray(rows, dtype=np.float64)
+    rows = rows / np.abs(rows).max(axis=1, initial=np.finfo(float).tiny)[:, None]
+    norms = np.sqrt(np.square(rows).sum(axis=1))
+    return rows[norms > 0] / norms[norms > 0, None]
+
+
+def random_rows(X, n, rng, positive):
+    """Up to n different rows of X as atoms."""
+    rows = X[rng.permutation(len(X))[:n]]
+    return unit_rows(np.maximum(rows, 0) if positive else rows)
+
+
+def first_atoms(X, n_atoms, key, positive):
+    """Rows of X; where there are not enough of them, random directions."""
+    rng = np.random.default_rng([key, 0, 0])
+    atoms = random_rows(X, n_atoms, rng, positive)
+    others = rng.standard_normal((n_atoms - len(atoms), X.shape[1]))
+    return np.vstack([atoms, unit_rows(np.abs(others) if positive else others)])

@@ -1,0 +1,551 @@
+"""Sparse coding: a dictionary whose atoms rows are made of, a few at a time."""
+
+import time
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from .._validation import (
+    CallbackSupportMixin,
+    Interval,
+    StrOptions,
+    check_parameters,
+    random_key,
+    with_callbacks,
+)
+from ._dictionary import (
+    Coder,
+    Coding,
+    Learner,
+    first_atoms,
+    learn_from_all,
+    learn_from_part,
+    learn_in_batches,
+    pacer_for,
+    reconstruct,
+    unit_rows,
+)
+
+DTYPES = [np.float64, np.float32]
+
+
+class SparseCoding(
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+):
+    """Sparse coding with a learned dictionary.
+
+    The model: a row is a sum of atoms with sparse weights, and noise,
+
+        x = h D + noise,  noise ~ N(0, I / (2 beta)),  p(h_j) ∝ exp(-alpha |h_j|),
+
+    with atoms (rows of D, `components_`) of unit length. The code of a row is its
+    most probable h, which minimises the objective (in nats, up to a constant)
+
+        alpha |h|_1 + beta |x - h D|^2,
+
+    and the dictionary is learned by minimising the mean of that over codes and atoms
+    in turn. With the default ``beta=0.5`` this is the problem of
+    `sklearn.decomposition.DictionaryLearning` and `MiniBatchDictionaryLearning`,
+    with the same `alpha`; in general their `alpha` is ``alpha / (2 * beta)``.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Number of atoms. None means as many as there are features.
+
+    alpha : float, default=1.0
+        Rate of the Laplace distribution of the codes (often called lambda): the
+        weight of the L1 norm.
+
+    beta : float, default=0.5
+        Half the precision of the Gaussian noise: the weight of the squared error.
+
+    max_iter : int, default=1000
+        Largest number of passes over the data.
+
+    algorithm : {"lasso_cd", "omp"}, default="lasso_cd"
+        How rows are coded, in `fit` and in `transform`:
+
+        - "lasso_cd": the minimum of the objective, by coordinate descent;
+        - "omp": at most `n_nonzero_coefs` atoms, chosen by orthogonal matching
+          pursuit (`sklearn.linear_model.orthogonal_mp_gram`). The objective is
+          then the squared error alone, times beta.
+
+    n_nonzero_coefs : int, default=None
+        Atoms of a row with ``algorithm="omp"``. None means a tenth of the number of
+        features, at least 1.
+
+    batch_size : int, default=256
+        Rows in each minibatch. None means all rows: the codes of all rows are kept,
+        and the objective falls with every pass.
+
+    dict_init : ndarray of shape (n_components, n_features), default=None
+        Atoms to start from; they are brought to unit length. None means rows of
+        the data, chosen at random.
+
+    positive_code : bool, default=False
+        Whether codes are not negative. Not with ``algorithm="omp"``.
+
+    positive_dict : bool, default=False
+        Whether atoms have no negative entries.
+
+    transform_max_iter : int, default=1000
+        Largest number of sweeps of coordinate descent for a row.
+
+    transform_tol : float, default=1e-8
+        Coordinate descent stops when the duality gap of a row's objective is less
+        than this times the objective of a code of zeros, doubled: the meaning (and
+        value) of `tol` in `sklearn.decomposition.sparse_encode`.
+
+    tol : float, default=1e-4
+        `fit` stops when a pass lowers the objective by less than this, relative to
+        the objective. 0 means that it never does.
+
+    verbose : int, default=0
+        Print a line a pass.
+
+    random_state : int, RandomState instance or None, default=None
+        Determines the first atoms, the order of the rows and which rows take the
+        place of atoms that nothing uses.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The dictionary: atoms of unit length.
+
+    n_iter_ : int
+        Number of passes over the data (or calls of `partial_fit`) since the atoms
+        were initialised.
+
+    history_ : dict of list
+        For every pass: "objective" (mean of a row, in nats, coded by the dictionary
+        as it was when the row's turn came), "n_nonzero" (mean number of atoms of a
+        row), "seconds".
+
+    n_features_in_ : int
+        Number of features seen during `fit`.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`. Defined only when X has feature
+        names that are all strings.
+
+    See Also
+    --------
+    sklearn.decomposition.DictionaryLearning : The same objective, all rows at once.
+    sklearn.decomposition.MiniBatchDictionaryLearning : The same, by minibatches.
+
+    Notes
+    -----
+    Data are not centred. The likelihood of a row is an integral over all codes that
+    has no closed form, so there is no `score_samples`; `objective` belongs to the
+    most probable code alone. It compares dictionaries, but says nothing of which
+    `alpha` or `beta` is better.
+
+    Codes and dictionary are the same for any number of threads, bit for bit, with
+    ``algorithm="lasso_cd"``.
+
+    References
+    ----------
+    .. [1] B. A. Olshausen, D. J. Field, "Emergence of simple-cell receptive field
+       properties by learning a sparse code for natural images", Nature 381, 1996.
+    .. [2] J. Mairal, F. Bach, J. Ponce, G. Sapiro, "Online learning for matrix
+       factorization and sparse coding", JMLR 11, 2010.
+    .. [3] H. Lee, A. Battle, R. Raina, A. Y. Ng, "Efficient sparse coding
+       algorithms", NIPS 2006.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn_ebm import SparseCoding
+    >>> X = load_digits().data / 16
+    >>> model = SparseCoding(100, alpha=0.5, max_iter=5, random_state=0).fit(X)
+    >>> codes = model.transform(X)
+    >>> codes.shape
+    (1797, 100)
+    >>> bool((codes != 0).mean() < 0.2)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "beta": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "algorithm": [StrOptions({"lasso_cd", "omp"})],
+        "n_nonzero_coefs": [Interval(Integral, 1, None, closed="left"), None],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "dict_init": [np.ndarray, None],
+        "positive_code": ["boolean"],
+        "positive_dict": ["boolean"],
+        "transform_max_iter": [Interval(Integral, 1, None, closed="left")],
+        "transform_tol": [Interval(Real, 0, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_components=None,
+        *,
+        alpha=1.0,
+        beta=0.5,
+        max_iter=1000,
+        algorithm="lasso_cd",
+        n_nonzero_coefs=None,
+        batch_size=256,
+        dict_init=None,
+        positive_code=False,
+        positive_dict=False,
+        transform_max_iter=1000,
+        transform_tol=1e-8,
+        tol=1e-4,
+        verbose=0,
+        random_state=None,
+    ):
+        self.n_components = n_components
+        self.alpha = alpha
+        self.beta = beta
+        self.max_iter = max_iter
+        self.algorithm = algorithm
+        self.n_nonzero_coefs = n_nonzero_coefs
+        self.batch_size = batch_size
+        self.dict_init = dict_init
+        self.positive_code = positive_code
+        self.positive_dict = positive_dict
+        self.transform_max_iter = transform_max_iter
+        self.transform_tol = transform_tol
+        self.tol = tol
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # ---- Training ----
+
+    @with_callbacks
+    def fit(self, X, y=None):
+        """Learn a dictionary from the data X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training data.
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        self : SparseCoding
+            The fitted model.
+        """
+        X = self._check(X, reset=True)
+        self._initialise(X)
+        learner = self._learner(len(X))
+        codes = None
+        if self.batch_size is None:
+            codes = np.zeros((len(X), len(self.components_)), dtype=X.dtype)
+        callbacks = self._init_callback_context(max_subtasks=self.max_iter)
+        callbacks.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        passes = []
+        try:
+            for _ in range(self.max_iter):
+                task = callbacks.subcontext(task_name="pass")
+                task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+                begin = time.perf_counter()
+                if codes is None:
+                    sums = learn_in_batches(learner, X, self.batch_size)
+                else:
+                    sums = learn_from_all(learner, X, codes)
+                self._enter(passes, sums / len(X), time.perf_counter() - begin)
+                if task.call_on_fit_task_end(
+                    estimator=self,
+                    X=X,
+                    y=y,
+                    reconstruction_attributes=lambda: _fitted(learner, passes),
+                ):
+                    break
+                if _has_settled(passes, self.tol):
+                    break
+        finally:
+            # Also when interrupted: what has been learned is kept.
+            self._store(learner, passes)
+        callbacks.call_on_fit_task_end(
+            estimator=self, X=X, y=y, reconstruction_attributes=dict
+        )
+        return self
+
+    def partial_fit(self, X, y=None):
+        """Learn from minibatches of a part of the data.
+
+        Rows seen earlier count less, as the atoms have moved since they were coded:
+        after n rows the first m of them weigh about (m / n)^3 of all.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training data, any number of rows; with ``batch_size=None`` they are one
+            minibatch.
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        self : SparseCoding
+            The fitted model.
+        """
+        first = not hasattr(self, "_state")
+        X = self._check(X, reset=first)
+        if first:
+            self._initialise(X)
+        X = X.astype(self.components_.dtype, copy=False)
+        batch_size = self.batch_size or len(X)
+        learner = self._learner(min(batch_size, len(X)))
+        passes = list(zip(*self.history_.values(), strict=True))
+        begin = time.perf_counter()
+        try:
+            sums = learn_from_part(learner, X, batch_size)
+            self._enter(passes, sums / len(X), time.perf_counter() - begin)
+        finally:
+            self._store(learner, passes)
+        return self
+
+    def _check(self, X, reset):
+        """Parameters and data of a fit."""
+        check_parameters(self)
+        if self.positive_code and self.algorithm == "omp":
+            raise ValueError("positive_code=True does not go with algorithm='omp'.")
+        X = validate_data(self, X, reset=reset, dtype=DTYPES, order="C")
+        n_atoms = self.n_components or X.shape[1]
+        if self.algorithm == "omp" and (self.n_nonzero_coefs or 1) > n_atoms:
+            raise ValueError(
+                f"n_nonzero_coefs={self.n_nonzero_coefs} is more than there are "
+                f"atoms, n_components={n_atoms}."
+            )
+        return X
+
+    def _initialise(self, X):
+        """First atoms, and no moments of the codes yet."""
+        shape = (self.n_components or X.shape[1], X.shape[1])
+        key = random_key(self.random_state)
+        if self.dict_init is None:
+            atoms = first_atoms(X, shape[0], key, self.positive_dict)
+        else:
+            atoms = self._given_atoms(shape)
+        self.components_ = atoms.astype(X.dtype)
+        self._state = {
+            "key": key,
+            "n_steps": 0,
+            "n_seen": 0,
+            "squares": np.zeros((shape[0], shape[0])),
+            "products": np.zeros(shape),
+        }
+        self.n_iter_, self.history_ = 0, _history([])
+
+    def _given_atoms(self, shape):
+        """`dict_init` as atoms."""
+        given = check_array(self.dict_init, dtype=DTYPES, input_name="dict_init")
+        if given.shape != shape:
+            raise ValueError(
+                f"dict_init must be of shape (n_components, n_features) = {shape}, "
+                f"got {given.shape}."
+            )
+        if self.positive_dict and (given < 0).any():
+            raise ValueError("dict_init has negative entries, but positive_dict=True.")
+        atoms = unit_rows(given)
+        if len(atoms) < len(given):
+            raise ValueError("dict_init has atoms of zeros.")
+        return atoms
+
+    def _learner(self, n_rows):
+        return Learner(
+            self.components_, self._state, self._coding(), self.positive_dict, n_rows
+        )
+
+    def _enter(self, passes, means, seconds):
+        """Take note of a pass."""
+        passes.append((*means.tolist(), seconds))
+        if self.verbose:
+            print(
+                f"[{type(self).__name__}] Iteration {len(passes)}, objective = "
+                f"{means[0]:.6g}, atoms a row = {means[1]:.2f}, time = {seconds:.2f}s",
+                flush=True,
+            )
+
+    def _store(self, learner, passes):
+        vars(self).update(_fitted(learner, passes))
+        self._state = learner.state()
+
+    # ---- Use ----
+
+    def transform(self, X):
+        """Code rows by the dictionary.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to code.
+
+        Returns
+        -------
+        codes : ndarray of shape (n_samples, n_components)
+            Weights of the atoms, most of them 0.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `transform_max_iter` sweeps were not enough for some rows.
+        """
+        return self._encode(X)[1]
+
+    def inverse_transform(self, X):
+        """Add up the atoms that codes name.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_components)
+            Codes.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_samples, n_features)
+            ``X @ components_``.
+        """
+        check_is_fitted(self)
+        codes = check_array(X, accept_sparse="csr", dtype=DTYPES, input_name="X")
+        if codes.shape[1] != len(self.components_):
+            raise ValueError(
+                f"X has {codes.shape[1]} columns, but there are "
+                f"{len(self.components_)} atoms."
+            )
+        return reconstruct(codes, self.components_.astype(codes.dtype, copy=False))
+
+    def objective(self, X):
+        """Compute the objective of rows with their codes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to code.
+
+        Returns
+        -------
+        objective : ndarray of shape (n_samples,)
+            ``alpha |h|_1 + beta |x - h D|^2`` in nats, float64, for the code h that
+            `transform` finds; with ``algorithm="omp"`` the second term alone. It
+            is the negative log-density of row and code together, less the constant
+            ``n_features / 2 log(pi / beta) + n_components log(2 / alpha)`` (with
+            `positive_code`, ``log(1 / alpha)``): not a likelihood of the row.
+        """
+        X, codes = self._encode(X)
+        components = self.components_.astype(X.dtype, copy=False)
+        return self._coding().objectives(X, codes, components)
+
+    def score(self, X, y=None):
+        """Compute the negative mean of the objective.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to code.
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        score : float
+            ``-objective(X).mean()``. Compare models with the same `alpha`, `beta`
+            and `algorithm` only: smaller penalties always have smaller objectives.
+        """
+        return -float(self.objective(X).mean())
+
+    def _encode(self, X):
+        """Return X, validated, and its codes."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=DTYPES, order="C")
+        components = self.components_.astype(X.dtype, copy=False)
+        coder = Coder(components, self._coding(), pacer_for(len(X)))
+        codes = coder.encode(X, np.zeros((len(X), len(components)), dtype=X.dtype))
+        if coder.n_left:
+            warnings.warn(
+                f"The codes of {coder.n_left} of {len(X)} rows have not converged: "
+                f"increase transform_max_iter={self.transform_max_iter} or "
+                f"transform_tol={self.transform_tol}.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return X, codes
+
+    def _coding(self):
+        """Return how rows are coded."""
+        n_nonzero = None
+        if self.algorithm == "omp":
+            n_nonzero = self.n_nonzero_coefs or max(1, self.n_features_in_ // 10)
+            n_nonzero = min(n_nonzero, self.n_components or self.n_features_in_)
+        return Coding(
+            self.alpha,
+            self.beta,
+            self.positive_code,
+            self.transform_tol,
+            self.transform_max_iter,
+            n_nonzero,
+        )
+
+    @property
+    def _n_features_out(self):
+        return self.components_.shape[0]
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "components_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if not hasattr(self, "components_"):
+            return
+        found = self.components_.shape, self._state["squares"].shape
+        wanted = self._state["products"].shape
+        if found != (wanted, wanted[:1] * 2):
+            raise ValueError(
+                f"The restored {type(self).__name__} is damaged: components_ has "
+                f"shape {found[0]}, the moments of its codes {found[1]} and {wanted}."
+            )
+
+
+def _history(passes):
+    columns = zip(*passes, strict=True) if passes else [[]] * 3
+    names = "objective", "n_nonzero", "seconds"
+    return dict(zip(names, map(list, columns), strict=True))
+
+
+def _fitted(learner, passes):
+    """Return the attributes that a fit leaves after these passes."""
+    return {
+        "components_": learner.components(),
+        "n_iter_": len(passes),
+        "history_": _history(passes),
+    }
+
+
+def _has_settled(passes, tol):
+    """Whether the last pass lowered the objective by less than tol, relatively."""
+    if tol == 0 or len(passes) < 2:
+        return False
+    before, now = passes[-2][0], passes[-1][0]
+    return before - now < tol * now
