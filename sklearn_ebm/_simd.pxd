@@ -190,7 +190,8 @@ cdef extern from "_simd.h" nogil:
         ) noexcept nogil
         double (*gap)(
             const double *correlation, const double *residual,
-            const double *code, Py_ssize_t n, double squared_norm, double alpha, bint positive,
+            const double *code, Py_ssize_t n, double squared_norm, double alpha,
+            bint positive,
         ) noexcept nogil
         int (*descend)(
             const Descent *problem, double target, int most, bint *stalled

@@ -181,7 +181,7 @@ class Learner:
 
         Returns the sums over the rows of the objective, by the atoms as they were,
         and of the number of atoms used. The rows before are forgotten in proportion
-        to (1 - n_rows / n_seen)^2: after n rows the first m weigh (m / n)^3 of all.
+        to (1 - n_rows / n_seen)^2, where n_seen counts these as well.
         """
         atoms = self.components()
         Coder(atoms, self.coding, self.coding_pacer).encode(X, codes)
@@ -225,7 +225,11 @@ class Learner:
 
 
 def learn_in_batches(learner, X, batch_size):
-    """A pass over the rows in random order, in minibatches."""
+    """A pass over the rows in random order, in minibatches.
+
+    What earlier passes have seen of the same rows counts as one pass at most.
+    """
+    learner.n_seen = min(learner.n_seen, len(X))
     order = epoch_order(len(X), learner.key, learner.n_steps)
     used = np.zeros(learner.atoms.values.shape[0], dtype=bool)
     sums = np.zeros(2)
