@@ -20,7 +20,7 @@ import numpy as np
 from cython.parallel cimport parallel, prange
 from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t, uint8_t, uint32_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport address, aligned
@@ -76,8 +76,10 @@ cdef class Matrix:
 
 
 cdef struct Room:
-    # What a thread needs to code a row: the atoms that its code uses, correlations
-    # of the row and of its residual with all atoms, and the working set.
+    # What a thread needs to code a row: its values, the atoms that its code uses,
+    # correlations of the row and of its residual with all atoms, the working set.
+    ActiveRows values
+    int32_t n_values
     ActiveRows used
     int32_t n_used
     double *correlation
@@ -93,13 +95,18 @@ cdef class Rooms:
     cdef Room *of_thread
     cdef list memory
 
-    def __cinit__(self, Matrix gram, double alpha, bint positive, int n_threads):
+    def __cinit__(
+        self, Matrix gram, Matrix columns, double alpha, bint positive, int n_threads
+    ):
         cdef Room *room
         self.memory = []
         self.of_thread = <Room *> self._bytes(n_threads * sizeof(Room))
         cdef Py_ssize_t n = gram.n_rows, row = gram.n_panels * PANEL_BYTES
         for thread in range(n_threads):
             room = self.of_thread + <int> thread
+            room.values.index = <uint32_t *> self._bytes(4 * columns.n_rows)
+            room.values.value = <void *> self._bytes(8 * columns.n_rows)
+            room.values.length = &room.n_values
             room.used.index = <uint32_t *> self._bytes(4 * n)
             room.used.value = <void *> self._bytes(row)
             room.used.length = &room.n_used
@@ -181,8 +188,7 @@ cdef void gather(Matrix gram, Room *room) noexcept nogil:
 
 
 cdef bint encode_row(
-    Matrix gram, Room *room, const double *correlation, double squared_norm,
-    double tol, int max_iter,
+    Matrix gram, Room *room, double squared_norm, double tol, int max_iter
 ) noexcept nogil:
     """Lower the objective of room.code until its gap is at most tol |x|^2.
 
@@ -193,7 +199,6 @@ cdef bint encode_row(
     cdef bint stalled = False
     cdef double gap, before = 0, goal = tol * squared_norm
     room.small.squared_norm = squared_norm
-    memcpy(room.correlation, correlation, gram.n_rows * sizeof(double))
     while True:
         set_residual(gram, room)
         gap = gram.leaves.gap(
@@ -214,28 +219,52 @@ cdef bint encode_row(
             room.code[room.members[i]] = room.small.code[i]
 
 
+cdef bint encode_real(
+    Matrix gram, Matrix columns, Room *room, const real *x, real *code, double tol,
+    int max_iter,
+) noexcept nogil:
+    """`encode_row` for a row and a code of either type."""
+    cdef Py_ssize_t i, j
+    cdef int32_t n = 0
+    cdef double squared_norm = 0
+    cdef bint done
+    for i in range(columns.n_rows):
+        if x[i] != 0:
+            room.values.index[n] = <uint32_t> (i * columns.n_panels)
+            (<double *> room.values.value)[n] = x[i]
+            squared_norm += <double> x[i] * x[i]
+            n += 1
+    room.n_values = n
+    memset(room.correlation, 0, columns.n_panels * PANEL_BYTES)
+    columns.add_rows(
+        &room.values, <char *> room.correlation, <char *> room.correlation
+    )
+    for j in range(gram.n_rows):
+        room.code[j] = code[j]
+    done = encode_row(gram, room, squared_norm, tol, max_iter)
+    for j in range(gram.n_rows):
+        code[j] = <real> room.code[j]
+    return done
+
+
 def encode(
-    Matrix gram, const double[:, ::1] correlations, const double[::1] squared_norms,
-    real[:, ::1] codes, double alpha, double tol, int max_iter, bint positive,
-    int n_threads,
+    Matrix gram, Matrix columns, const real[:, ::1] X, real[:, ::1] codes,
+    double alpha, double tol, int max_iter, bint positive, int n_threads,
 ):
     """Sparse codes of rows, from the codes that are there.
 
     Parameters
     ----------
-    gram : Matrix
-        IN: products of the atoms, float64, (n_atoms, n_atoms).
+    gram, columns : Matrix
+        IN: products of the atoms, (n_atoms, n_atoms), and the atoms as columns,
+        (n_features, n_atoms), float64.
 
-    correlations, squared_norms : memoryviews
-        IN: products of the rows with the atoms, (n_rows, n_atoms), and with
-        themselves, (n_rows,).
-
-    codes : memoryview of shape (n_rows, n_atoms)
-        IN/OUT.
+    X, codes : memoryviews
+        IN: rows, (n_rows, n_features). IN/OUT: codes, (n_rows, n_atoms).
 
     alpha, tol, max_iter, positive
-        Penalty; duality gap to stop at, relative to the squared norm; most sweeps
-        of a row; whether codes are not negative.
+        Penalty; duality gap to stop at, relative to the squared norm of a row; most
+        sweeps of a row; whether codes are not negative.
 
     n_threads : int
         How many threads work.
@@ -247,37 +276,23 @@ def encode(
     """
     cdef Py_ssize_t n_rows = codes.shape[0], n_atoms = codes.shape[1], block, r
     cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
-    if gram.values.itemsize != 8 or gram.n_rows != n_atoms or (
-        gram.n_columns != n_atoms or correlations.shape[0] != n_rows
-        or correlations.shape[1] != n_atoms or squared_norms.shape[0] != n_rows
+    if gram.values.itemsize != 8 or columns.values.itemsize != 8 or (
+        gram.n_rows != n_atoms or gram.n_columns != n_atoms
+        or columns.n_rows != X.shape[1] or columns.n_columns != n_atoms
+        or X.shape[0] != n_rows
     ):
-        raise ValueError("codes, Gram matrix and correlations do not fit")
-    cdef Rooms rooms = Rooms(gram, alpha, positive, n_threads)
+        raise ValueError("rows, codes and atoms do not fit")
+    cdef Rooms rooms = Rooms(gram, columns, alpha, positive, n_threads)
     done = np.empty(n_rows, dtype=np.uint8)
     cdef uint8_t[::1] done_ = done
     with nogil, parallel(num_threads=n_threads):
         for block in prange(n_blocks, schedule="dynamic"):
             for r in range(block * BLOCK, min(n_rows, (block + 1) * BLOCK)):
                 done_[r] = encode_real[real](
-                    gram, rooms.of_thread + omp_get_thread_num(), &correlations[r, 0],
-                    squared_norms[r], &codes[r, 0], tol, max_iter,
+                    gram, columns, rooms.of_thread + omp_get_thread_num(), &X[r, 0],
+                    &codes[r, 0], tol, max_iter,
                 )
     return n_rows - np.count_nonzero(done)
-
-
-cdef bint encode_real(
-    Matrix gram, Room *room, const double *correlation, double squared_norm, real *code,
-    double tol, int max_iter,
-) noexcept nogil:
-    """`encode_row` for codes of either type."""
-    cdef Py_ssize_t j
-    cdef bint done
-    for j in range(gram.n_rows):
-        room.code[j] = code[j]
-    done = encode_row(gram, room, correlation, squared_norm, tol, max_iter)
-    for j in range(gram.n_rows):
-        code[j] = <real> room.code[j]
-    return done
 
 
 def add_moments(

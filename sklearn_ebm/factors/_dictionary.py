@@ -16,10 +16,10 @@ from .._rows import Rows
 from .._sparse_codes import Matrix, add_moments, encode, update_atoms
 from .._training import Pacer, epoch_order
 
-# Rows whose products with the atoms are held at a time.
-CHUNK = 2048
-# Rows of which coding is worth a second thread.
-LEAST_ROWS = 32
+# Rows that are worth a second thread: to code them, to add their moments.
+LEAST_ROWS, LEAST_ROWS_ADDED = 32, 2000
+# Short calls between two trials of another number of threads.
+PROBE_EVERY = 30
 # Exponent of how earlier rows are forgotten (see `Learner.step`).
 FORGETTING = 2
 
@@ -47,13 +47,6 @@ class Coding:
         return values
 
 
-def products(X, layer):
-    """Products of rows with a layer of float64, by sums in a fixed order."""
-    fields = np.empty((len(X), layer.n_units))
-    half_sweep(Rows(X, np.float64, scan=False), layer, fields=fields)
-    return fields
-
-
 def reconstruct(codes, atoms):
     """Sums of atoms; codes may be a CSR matrix."""
     layer = Layer(Panels.from_rows(atoms), 0)
@@ -73,7 +66,7 @@ class Coder:
     coding : Coding
         How to code.
 
-    pacer : Pacer
+    calls : Calls
         What cuts the work in pieces.
 
     Attributes
@@ -82,32 +75,32 @@ class Coder:
         Rows so far that the allowed number of sweeps did not bring to `tol`.
     """
 
-    def __init__(self, atoms, coding, pacer):
-        self.coding, self.pacer, self.n_left = coding, pacer, 0
-        self.layer = Layer(Panels.from_columns(atoms.astype(np.float64)), 0)
-        self.gram = products(atoms, self.layer)
-        self.matrix = Matrix(self.gram)
+    def __init__(self, atoms, coding, calls):
+        self.coding, self.calls, self.n_left = coding, calls, 0
+        atoms = atoms.astype(np.float64)
+        # Sums in a fixed order, unlike those of BLAS.
+        self.gram = reconstruct(atoms, np.ascontiguousarray(atoms.T))
+        self.gram_rows, self.columns = Matrix(self.gram), Matrix(atoms.T)
 
     def encode(self, X, codes):
         """Bring codes, from what they are, to what they should be."""
 
         def piece(start, stop, n_threads):
-            for first in range(start, stop, CHUNK):
-                part = slice(first, min(stop, first + CHUNK))
-                if self.coding.n_nonzero is None:
-                    self._descend(X[part], codes[part], n_threads)
-                else:
-                    self._pursue(X[part], codes[part])
+            part = slice(start, stop)
+            if self.coding.n_nonzero is None:
+                self._descend(X[part], codes[part], n_threads)
+            else:
+                self._pursue(X[part], codes[part])
 
-        self.pacer.run(piece, len(X))
+        self.calls.run(piece, len(X))
         return codes
 
     def _descend(self, X, codes, n_threads):
         coding = self.coding
         self.n_left += encode(
-            self.matrix,
-            products(X, self.layer),
-            np.square(X, dtype=np.float64).sum(axis=1),
+            self.gram_rows,
+            self.columns,
+            X,
             codes,
             coding.alpha / (2 * coding.beta),
             coding.tol,
@@ -123,14 +116,38 @@ class Coder:
         if some.any():
             codes[some] = orthogonal_mp_gram(
                 self.gram,
-                products(X[some], self.layer).T,
+                self.columns.values.T @ X[some].T,
                 n_nonzero_coefs=self.coding.n_nonzero,
             ).T.reshape(-1, codes.shape[1])
 
 
-def pacer_for(n_rows):
-    """What cuts the coding of so many rows in pieces."""
-    return Pacer(effective_n_threads(n_rows, LEAST_ROWS))
+class Calls:
+    """Calls of a kernel for some rows at a time, cut by a `Pacer`.
+
+    In long calls a `Pacer` tries now and then whether another number of threads is
+    faster. In many short ones, this does.
+
+    Parameters
+    ----------
+    n_threads : int
+        Largest number of threads.
+    """
+
+    def __init__(self, n_threads=1):
+        self.pacer, self.n_calls = Pacer(n_threads), 0
+
+    def run(self, kernel, n):
+        """Call ``kernel(start, stop, n_threads)`` over ``range(n)`` in pieces."""
+        self.n_calls += 1
+        if self.n_calls % PROBE_EVERY == 0:
+            self.pacer.until_probe = 0
+        self.pacer.run(kernel, n)
+        self.pacer.size = min(self.pacer.size, n)
+
+
+def calls_for(n_rows):
+    """Calls that code so many rows."""
+    return Calls(effective_n_threads(n_rows, LEAST_ROWS))
 
 
 class Learner:
@@ -160,7 +177,8 @@ class Learner:
         self.key, self.n_steps = state["key"], state["n_steps"]
         self.n_seen = state["n_seen"]
         self.squares, self.products = state["squares"].copy(), state["products"].copy()
-        self.coding_pacer, self.pacer = pacer_for(n_rows), pacer_for(n_rows)
+        self.coding_calls, self.moving_calls = calls_for(n_rows), Calls()
+        self.adding_calls = Calls(effective_n_threads(n_rows, LEAST_ROWS_ADDED))
 
     def state(self):
         """What to go on from, beside the atoms."""
@@ -184,13 +202,13 @@ class Learner:
         to (1 - n_rows / n_seen)^2, where n_seen counts these as well.
         """
         atoms = self.components()
-        Coder(atoms, self.coding, self.coding_pacer).encode(X, codes)
+        Coder(atoms, self.coding, self.coding_calls).encode(X, codes)
         self.n_seen += len(X)
         kept = (1 - len(X) / self.n_seen) ** FORGETTING
         self.squares *= kept
         self.products *= kept
-        self.pacer.run(self._add_moments(X, codes), len(X))
-        Pacer().run(self._move, len(atoms))
+        self.adding_calls.run(self._add_moments(X, codes), len(X))
+        self.moving_calls.run(self._move, len(atoms))
         self.n_steps += 1
         objective = self.coding.objectives(X, codes, atoms).sum()
         return np.array([objective, np.count_nonzero(codes)])

@@ -25,11 +25,11 @@ from ._dictionary import (
     Coder,
     Coding,
     Learner,
+    calls_for,
     first_atoms,
     learn_from_all,
     learn_from_part,
     learn_in_batches,
-    pacer_for,
     reconstruct,
     unit_rows,
 )
@@ -476,7 +476,7 @@ class SparseCoding(
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=DTYPES, order="C")
         components = self.components_.astype(X.dtype, copy=False)
-        coder = Coder(components, self._coding(), pacer_for(len(X)))
+        coder = Coder(components, self._coding(), calls_for(len(X)))
         codes = coder.encode(X, np.zeros((len(X), len(components)), dtype=X.dtype))
         if coder.n_left:
             warnings.warn(
