@@ -219,31 +219,78 @@ cdef bint encode_row(
             room.code[room.members[i]] = room.small.code[i]
 
 
+cdef void multiply_row(
+    const real *x, Matrix by, ActiveRows *room, char *out
+) noexcept nogil:
+    """out = x times a matrix, by whole panels; sums in order, zeros left out."""
+    cdef Py_ssize_t i
+    cdef int32_t n = 0
+    for i in range(by.n_rows):
+        if x[i] != 0:
+            room.index[n] = <uint32_t> (i * by.n_panels)
+            (<double *> room.value)[n] = x[i]
+            n += 1
+    room.length[0] = n
+    memset(out, 0, by.n_panels * PANEL_BYTES)
+    by.add_rows(room, out, out)
+
+
+def multiply(
+    const real[:, ::1] rows, Matrix by, real[:, ::1] out, Py_ssize_t start,
+    Py_ssize_t stop, int n_threads,
+):
+    """Rows start..stop of out = rows times a matrix of float64.
+
+    Unlike those of BLAS, its sums do not depend on the number of threads.
+    """
+    if not 0 <= start <= stop <= rows.shape[0] or by.values.itemsize != 8 or (
+        rows.shape[1] != by.n_rows or out.shape[0] != rows.shape[0]
+        or out.shape[1] != by.n_columns
+    ):
+        raise ValueError("rows and matrix do not fit")
+    # A product, values and indices, in whole cache lines.
+    cdef Py_ssize_t lines = by.n_panels + (12 * by.n_rows + 63) // 64, r
+    room = aligned(n_threads * lines * 64)
+    cdef char *room_ = address(room)
+    with nogil, parallel(num_threads=n_threads):
+        for r in prange(start, stop, schedule="static"):
+            multiply_into[real](
+                &rows[r, 0], by, room_ + 64 * lines * omp_get_thread_num(), &out[r, 0]
+            )
+
+
+cdef void multiply_into(
+    const real *x, Matrix by, char *room, real *out
+) noexcept nogil:
+    """A row of `multiply`; room begins with that for the product."""
+    cdef double *product = <double *> room
+    cdef ActiveRows values
+    cdef int32_t n
+    cdef Py_ssize_t j
+    values.value = <void *> (room + by.n_panels * PANEL_BYTES)
+    values.index = <uint32_t *> (<double *> values.value + by.n_rows)
+    values.length = &n
+    multiply_row[real](x, by, &values, room)
+    for j in range(by.n_columns):
+        out[j] = <real> product[j]
+
+
 cdef bint encode_real(
     Matrix gram, Matrix columns, Room *room, const real *x, real *code, double tol,
     int max_iter,
 ) noexcept nogil:
     """`encode_row` for a row and a code of either type."""
-    cdef Py_ssize_t i, j
-    cdef int32_t n = 0
+    cdef Py_ssize_t i
     cdef double squared_norm = 0
     cdef bint done
     for i in range(columns.n_rows):
-        if x[i] != 0:
-            room.values.index[n] = <uint32_t> (i * columns.n_panels)
-            (<double *> room.values.value)[n] = x[i]
-            squared_norm += <double> x[i] * x[i]
-            n += 1
-    room.n_values = n
-    memset(room.correlation, 0, columns.n_panels * PANEL_BYTES)
-    columns.add_rows(
-        &room.values, <char *> room.correlation, <char *> room.correlation
-    )
-    for j in range(gram.n_rows):
-        room.code[j] = code[j]
+        squared_norm += <double> x[i] * x[i]
+    multiply_row[real](x, columns, &room.values, <char *> room.correlation)
+    for i in range(gram.n_rows):
+        room.code[i] = code[i]
     done = encode_row(gram, room, squared_norm, tol, max_iter)
-    for j in range(gram.n_rows):
-        code[j] = <real> room.code[j]
+    for i in range(gram.n_rows):
+        code[i] = <real> room.code[i]
     return done
 
 

@@ -1,5 +1,6 @@
 """Sparse coding: codes against KKT conditions, closed forms and scikit-learn's
-solvers; learning against a plain twin and simulated dictionaries."""
+solvers; learning against a plain twin and simulated dictionaries.
+"""
 
 import copy
 import signal
@@ -176,6 +177,17 @@ def test_rows_of_zeros_have_codes_of_zeros(patches):
         assert not codes[::3].any() and codes[1::3].any(axis=1).all()
 
 
+def test_as_exact_as_rounding_allows(patches):
+    """A tolerance of zero ends all the same, without a warning."""
+    X, atoms = patches
+    model = coder(atoms, X, alpha=0.1, transform_tol=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        codes = model.transform(X)
+    slope = (X - codes @ model.components_) @ model.components_.T
+    assert np.abs(slope).max() <= 0.1 + 1e-12
+
+
 def test_too_few_sweeps_are_reported(patches):
     X, atoms = patches
     model = coder(atoms, X, alpha=0.01, transform_max_iter=1)
@@ -187,6 +199,7 @@ def test_too_few_sweeps_are_reported(patches):
 @pytest.mark.parametrize("n_nonzero", [1, 5, None])
 def test_omp_is_that_of_scikit_learn(n_nonzero, patches):
     X, atoms = patches
+    X = X[:100] + 0.01  # no row is an atom
     model = coder(atoms, X, algorithm="omp", n_nonzero_coefs=n_nonzero)
     codes = model.transform(X)
     most = n_nonzero or X.shape[1] // 10
@@ -215,7 +228,9 @@ def test_inverse_transform(dtype, patches):
     codes = model.transform(X)
     found = model.inverse_transform(codes)
     np.testing.assert_allclose(found, codes @ model.components_, atol=1e-5)
-    assert_same(model.inverse_transform(sp.csr_matrix(codes)), found)
+    found_csr = model.inverse_transform(sp.csr_matrix(codes))
+    assert found_csr.dtype == found.dtype == dtype
+    np.testing.assert_allclose(found_csr, found, atol=1e-5)
 
 
 # ---- Learning ----
@@ -426,10 +441,10 @@ def results():
     rng = np.random.default_rng(0)
     found = {}
     for dtype in (np.float32, np.float64):
-        X = rng.standard_normal((700, 50)).astype(dtype)
+        X = rng.standard_normal((500, 30)).astype(dtype)
         for batch_size in (256, None):
             model = SparseCoding(
-                90, alpha=0.8, batch_size=batch_size, max_iter=3, random_state=0
+                70, alpha=0.8, batch_size=batch_size, max_iter=2, random_state=0
             ).fit(X)
             codes = model.transform(X)
             arrays = (
@@ -449,7 +464,7 @@ def one_thread():
         return results()
 
 
-@pytest.mark.parametrize("n_threads", [2, 3, 7])
+@pytest.mark.parametrize("n_threads", [2, 7])
 def test_any_number_of_threads_gives_the_same_bits(n_threads, one_thread):
     with threadpool_limits(n_threads):
         assert results() == one_thread
@@ -464,7 +479,6 @@ def test_any_instruction_set_gives_the_same_bits(isa, one_thread):
 @pytest.mark.parametrize(
     "shape, parameters",
     [
-        ((20_000, 64), {"n_components": 256, "alpha": 0.1}),
         ((20_000, 64), {"n_components": 256, "alpha": 0.1, "batch_size": None}),
         ((50, 8), {"n_components": 4, "max_iter": 10**8, "tol": 0}),
         ((2_000, 400), {"n_components": 900, "alpha": 0.5, "batch_size": 2_000}),
@@ -480,7 +494,7 @@ def test_an_interrupt_is_heard_and_leaves_a_usable_model(shape, parameters):
         sent.append(time.perf_counter())
         signal.raise_signal(signal.SIGINT)
 
-    timer = threading.Timer(0.6, interrupt)
+    timer = threading.Timer(0.4, interrupt)
     with pytest.raises(KeyboardInterrupt):
         timer.start()
         model.fit(X)

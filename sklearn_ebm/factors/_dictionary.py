@@ -5,19 +5,19 @@ rows, add what the codes say of the atoms to two sums, move the atoms.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from sklearn.linear_model import orthogonal_mp_gram
 
-from .._gibbs import Layer, half_sweep
 from .._openmp import effective_n_threads
-from .._panels import Panels
-from .._rows import Rows
-from .._sparse_codes import Matrix, add_moments, encode, update_atoms
+from .._sparse_codes import Matrix, add_moments, encode, multiply, update_atoms
 from .._training import Pacer, epoch_order
 
 # Rows that are worth a second thread: to code them, to add their moments.
 LEAST_ROWS, LEAST_ROWS_ADDED = 32, 2000
+# Multiplications (zeros included) of a product that are.
+LEAST_PRODUCTS = 3e8
 # Short calls between two trials of another number of threads.
 PROBE_EVERY = 30
 # Exponent of how earlier rows are forgotten (see `Learner.step`).
@@ -40,18 +40,19 @@ class Coding:
 
     def objectives(self, X, codes, atoms):
         """Objective of every row, float64, exact for these codes."""
-        errors = X.astype(np.float64) - reconstruct(codes, atoms)
+        errors = X.astype(np.float64) - product(codes, atoms)
         values = self.beta * np.square(errors).sum(axis=1)
         if self.n_nonzero is None:
             values += self.alpha * np.abs(codes).sum(axis=1, dtype=np.float64)
         return values
 
 
-def reconstruct(codes, atoms):
-    """Sums of atoms; codes may be a CSR matrix."""
-    layer = Layer(Panels.from_rows(atoms), 0)
-    out = np.empty((codes.shape[0], layer.n_units), dtype=codes.dtype)
-    half_sweep(Rows(codes, scan=False), layer, fields=out)
+def product(rows, matrix):
+    """``rows @ matrix``, by sums in a fixed order; zeros in rows cost nothing."""
+    matrix = Matrix(matrix.astype(np.float64))
+    out = np.empty((len(rows), matrix.values.shape[1]), dtype=rows.dtype)
+    calls = Calls(effective_n_threads(rows.size * out.shape[1], LEAST_PRODUCTS))
+    calls.run(partial(multiply, rows, matrix, out), len(rows))
     return out
 
 
@@ -79,7 +80,7 @@ class Coder:
         self.coding, self.calls, self.n_left = coding, calls, 0
         atoms = atoms.astype(np.float64)
         # Sums in a fixed order, unlike those of BLAS.
-        self.gram = reconstruct(atoms, np.ascontiguousarray(atoms.T))
+        self.gram = product(np.ascontiguousarray(atoms), atoms.T)
         self.gram_rows, self.columns = Matrix(self.gram), Matrix(atoms.T)
 
     def encode(self, X, codes):

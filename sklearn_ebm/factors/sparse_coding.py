@@ -5,6 +5,7 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -30,7 +31,7 @@ from ._dictionary import (
     learn_from_all,
     learn_from_part,
     learn_in_batches,
-    reconstruct,
+    product,
     unit_rows,
 )
 
@@ -423,13 +424,17 @@ class SparseCoding(
             ``X @ components_``.
         """
         check_is_fitted(self)
-        codes = check_array(X, accept_sparse="csr", dtype=DTYPES, input_name="X")
+        codes = check_array(
+            X, accept_sparse="csr", dtype=DTYPES, order="C", input_name="X"
+        )
         if codes.shape[1] != len(self.components_):
             raise ValueError(
                 f"X has {codes.shape[1]} columns, but there are "
                 f"{len(self.components_)} atoms."
             )
-        return reconstruct(codes, self.components_.astype(codes.dtype, copy=False))
+        if sp.issparse(codes):
+            return codes @ self.components_.astype(codes.dtype, copy=False)
+        return product(codes, self.components_)
 
     def objective(self, X):
         """Compute the objective of rows with their codes.
