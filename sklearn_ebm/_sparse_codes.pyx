@@ -10,7 +10,8 @@
 #   1. c = q - h G, the correlations of the residual with all atoms; stop if the
 #      duality gap is small enough;
 #   2. working set: atoms with h != 0, and the worst of those with |c| > alpha;
-#   3. sweeps over the working set until its own gap is a fraction of the whole.
+#   3. sweeps over the working set, and exact steps (see _leaves_codes.h), until
+#      its own gap is a fraction of the whole.
 #
 # Every round lowers the objective, from whatever codes it starts at. Sums over
 # rows (`add_moments`) and over atoms (`update_atoms`) run in a fixed order: results

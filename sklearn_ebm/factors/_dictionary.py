@@ -117,7 +117,7 @@ class Coder:
         if some.any():
             codes[some] = orthogonal_mp_gram(
                 self.gram,
-                self.columns.values.T @ X[some].T,
+                product(X[some].astype(np.float64), self.columns.values).T,
                 n_nonzero_coefs=self.coding.n_nonzero,
             ).T.reshape(-1, codes.shape[1])
 
