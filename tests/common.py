@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-<<<<<<< HEAD
 from sklearn_ebm import (
     ICA,
     RBM,
@@ -23,10 +22,8 @@ from sklearn_ebm import (
     GaussianRBM,
     ProbabilisticPCA,
     SlowFeatureAnalysis,
+    SparseCoding,
 )
-=======
-from sklearn_ebm import BernoulliRBM, SparseCoding
->>>>>>> 36cacc7 (Sparse coding: codes by coordinate descent with exact steps in a compiled kernel)
 
 BOLTZMANN_ESTIMATORS = [
     BernoulliRBM(n_components=4, n_iter=3, random_state=0),
@@ -47,7 +44,6 @@ BOLTZMANN_ESTIMATORS = [
 # estimator is then tested of it, as far as it has the methods.
 PUBLIC_ESTIMATORS = [
     *BOLTZMANN_ESTIMATORS,
-<<<<<<< HEAD
     RBM(4, n_iter=3, random_state=0),
     RBM(4, visible="spin", hidden="gaussian", n_iter=3, random_state=0),
     RBM(4, visible="gaussian", missing="latent", n_iter=3, random_state=0),
@@ -59,11 +55,9 @@ PUBLIC_ESTIMATORS = [
     ICA(n_components=4, max_iter=30, random_state=0),
     ICA(4, objective="score_matching", density="student", tol=0.1, random_state=0),
     SlowFeatureAnalysis(n_components=4),
-=======
     SparseCoding(n_components=4, max_iter=3, random_state=0),
     SparseCoding(n_components=4, max_iter=3, batch_size=None, random_state=0),
     SparseCoding(n_components=4, max_iter=3, algorithm="omp", random_state=0),
->>>>>>> 36cacc7 (Sparse coding: codes by coordinate descent with exact steps in a compiled kernel)
 ]
 # Large enough for several threads; batches below and above 128 rows.
 LARGE_ESTIMATORS = [
