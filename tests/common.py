@@ -118,7 +118,10 @@ def fitted_floats(model):
 
 def outputs(model, X):
     """What all read-only methods say about X, by method."""
-    return {m: getattr(model, m)(X) for m in READ_ONLY if hasattr(model, m)}
+    # (`objective` is a parameter of some.)
+    return {
+        m: getattr(model, m)(X) for m in READ_ONLY if callable(getattr(model, m, 0))
+    }
 
 
 def draws(model, X):
