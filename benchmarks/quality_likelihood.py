@@ -30,12 +30,11 @@ BASE = {"batch_size": 100, "random_state": 0}
 RECIPE = BASE | {
     "learning_rate": 0.1,
     "learning_rate_schedule": "linear",
-    "weight_decay": 2e-4,
+    "weight_decay": 5e-4,
 }
 RECIPES = {
     "2 minutes": RECIPE | {"n_iter": 400},
-    "10 minutes": RECIPE
-    | {"n_iter": 1500, "learning_rate": 0.05, "weight_decay": 1e-4},
+    "10 minutes": RECIPE | {"n_iter": 1000},
 }
 
 
