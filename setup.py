@@ -22,6 +22,7 @@ KERNELS = [
     "_units",
     "_unit_trainer",
     "_sparse_codes",
+    "_classifier",
 ]
 HEADERS = glob.glob("sklearn_ebm/*.h")
 # For tests: bounds-checked kernels, kernels without OpenMP.

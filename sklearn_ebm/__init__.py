@@ -1,6 +1,6 @@
 """Energy-based and latent-variable models as scikit-learn estimators."""
 
-from .boltzmann import RBM, BernoulliRBM, GaussianRBM
+from .boltzmann import RBM, BernoulliRBM, GaussianRBM, RBMClassifier
 from .factors import (
     ICA,
     FactorAnalysis,
@@ -16,6 +16,7 @@ __all__ = [
     "FactorAnalysis",
     "GaussianRBM",
     "ProbabilisticPCA",
+    "RBMClassifier",
     "SlowFeatureAnalysis",
     "SparseCoding",
 ]

@@ -100,6 +100,7 @@ INLINE uint32_t NAME(mask_bits)(IV m)
 #else
 #define SPARSE_CODES NULL, NULL
 #endif
+#include "_leaves_classes.h"
 
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
@@ -111,7 +112,8 @@ static const Leaves NAME(leaves) = {
     NAME(nonzero_bits), NAME(temper), NAME(gain), NAME(start_gains), NAME(end_gains),
     NAME(softplus_sum), NAME(flip_logits), NAME(shift_logits), NAME(uniforms),
     NAME(normals), NAME(exponential), NAME(step_row), NAME(share_rows),
-    NAME(scale_row), SPARSE_CODES};
+    NAME(scale_row), SPARSE_CODES,
+    NAME(class_means), NAME(add_scaled), NAME(ascend)};
 
 #undef STRING
 #undef STRING_

@@ -168,6 +168,10 @@ typedef struct {
     double (*gap)(const double *, const double *, const double *, ptrdiff_t,
                   double, double, int);
     int (*descend)(const Descent *, double, int, int *);
+    double (*class_means)(const char *, const char *, ptrdiff_t, char *);
+    void (*add_scaled)(const char *, double, ptrdiff_t, char *);
+    void (*ascend)(char *, const char *, char *, char *, ptrdiff_t, double,
+                   double, double, double);
 } Leaves;
 
 /* ---- Philox4x32: Salmon et al. 2011, "Parallel random numbers: as easy as

@@ -212,6 +212,16 @@ cdef extern from "_simd.h" nogil:
             double scale, char *total,
         ) noexcept nogil
         void (*scale_row)(RowUpdate *update, const char *scale) noexcept nogil
+        double (*class_means)(
+            const char *fields, const char *label, Py_ssize_t n_panels, char *means
+        ) noexcept nogil
+        void (*add_scaled)(
+            const char *source, double scale, Py_ssize_t n, char *to
+        ) noexcept nogil
+        void (*ascend)(
+            char *x, const char *g, char *velocity, char *average, Py_ssize_t n,
+            double rate, double momentum, double decay, double mix,
+        ) noexcept nogil
 
     const Leaves *select_leaves(int itemsize)
     void fetch(const char *at)

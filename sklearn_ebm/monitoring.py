@@ -264,11 +264,12 @@ class Stopping:
 
     Parameters
     ----------
-    monitor : {"pseudo_likelihood", "free_energy_gap"}
-        What is watched. An epoch is the best one so far if its held-out
-        pseudo-likelihood is the highest; it is progress if it is higher by more
-        than `tol`. With the gap an epoch is both, as long as the gap is within
-        `tol` of the lowest.
+    monitor : str
+        What is watched: "free_energy_gap", or a number that should rise on held-out
+        rows, such as "pseudo_likelihood". An epoch is the best one so far if that
+        number is the highest; it is progress if it is higher by more than `tol`.
+        With the gap an epoch is both, as long as the gap is within `tol` of the
+        lowest.
 
     tol : float
         Tolerance in nats a row.
@@ -295,8 +296,8 @@ class Stopping:
 
     def see(self, entry, n_iter, parameters):
         """Take note of an epoch. Numbers that are NaN are never progress."""
-        if self.monitor == "pseudo_likelihood":
-            loss = -entry["validation_pseudo_likelihood"]
+        if self.monitor != "free_energy_gap":
+            loss = -entry[f"validation_{self.monitor}"]
             best, progress = loss < self.lowest, loss < self.lowest - self.tol
         else:
             loss = entry["free_energy_gap"]

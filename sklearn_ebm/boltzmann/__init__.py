@@ -1,7 +1,8 @@
 """Boltzmann machines."""
 
 from .bernoulli_rbm import BernoulliRBM
+from .classifier import RBMClassifier
 from .gaussian_rbm import GaussianRBM
 from .rbm import RBM
 
-__all__ = ["RBM", "BernoulliRBM", "GaussianRBM"]
+__all__ = ["RBM", "BernoulliRBM", "GaussianRBM", "RBMClassifier"]

@@ -1,0 +1,907 @@
+# Training of a classification RBM, and its probabilities of the classes.
+#
+# One minibatch, in phases that all threads do together, each on its own rows or
+# its own block of units:
+#
+#   read      rows of the data, made dense
+#   fields    of the hidden units given the row, without the label: a product
+#   classes   means of the hidden units under every label, p(y | row), and what
+#             the row adds to the gradient. With g a share of the generative and
+#             a of the discriminative gradient, it adds the means under label y
+#                 a (1{y = label} - p(y | row)) + g 1{y = label}
+#             times, or g p(y | row) times if its label is not known.
+#   visible   units and labels of the chains, drawn given the hidden units
+#   hidden    units of the chains, given those; their means count -g times
+#   update    one product of all rows and chains with their means is the gradient
+#             of the weights; momentum, decay, step and average while it is warm
+#
+# BLAS computes the products, on one thread each: our threads share blocks of
+# fixed size, so that results are the same bits for any number of threads. Rows of
+# every matrix are padded to whole panels of 64 bytes. Padding units have fields so
+# low that they are always off.
+import numpy as np
+
+from cython.parallel cimport parallel
+from libc.math cimport exp, log
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from ._gibbs cimport BLOCK, DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE
+from ._openmp cimport (
+    bound,
+    omp_get_num_threads,
+    omp_get_thread_num,
+    team_barrier,
+)
+from ._panels cimport address, aligned
+from ._products cimport multiply
+from ._rows cimport RowBlock, Rows
+from ._simd cimport (
+    PANEL_BYTES,
+    PHILOX_ROUNDS,
+    ActiveRows,
+    Leaves,
+    philox4x32,
+    select_leaves,
+)
+
+from ._openmp import effective_n_threads
+from ._products import single_threaded_blas
+
+
+cdef enum:
+    # Rows whose sums for the label weights one thread adds up.
+    ROWS = 8
+    # Hidden or visible units of one product; whole panels.
+    UNITS = 64
+    # Multiplications of a minibatch that are worth a second thread.
+    LEAST_WORK = 4000000
+    # What a draw of labels is for (the others: _gibbs.pxd).
+    DRAW_LABEL = 4
+
+# The field of padding units.
+cdef double OFF = -1e4
+
+
+cdef struct Parts:
+    # Where each kind of parameter lies among all of them.
+    char *components  # (n_hidden, n_visible)
+    char *labels      # (n_classes, n_hidden)
+    char *hidden
+    char *visible
+    char *label
+
+
+cdef Py_ssize_t _n_panels(Py_ssize_t n, const Leaves *leaves) noexcept nogil:
+    return (n + leaves.lanes - 1) // leaves.lanes
+
+
+cdef double _softmax(double *x, Py_ssize_t n) noexcept nogil:
+    """exp(x) / sum exp(x) in place; returns the logarithm of the sum."""
+    cdef Py_ssize_t k
+    cdef double most = x[0], total = 0
+    for k in range(1, n):
+        most = max(most, x[k])
+    for k in range(n):
+        x[k] = exp(x[k] - most)
+        total += x[k]
+    for k in range(n):
+        x[k] /= total
+    return most + log(total)
+
+
+cdef Py_ssize_t _draw_label(
+    const double *p, Py_ssize_t n, uint64_t key, uint64_t step, uint32_t row
+) noexcept nogil:
+    """A label with these probabilities."""
+    cdef uint32_t x[4]
+    cdef Py_ssize_t k
+    x[0], x[1], x[2] = 0, row, <uint32_t> step
+    x[3] = (<uint32_t> DRAW_LABEL << 24) | (<uint32_t> (step >> 32) & 0xFFFFFF)
+    philox4x32(x, key, PHILOX_ROUNDS)
+    cdef double u = (x[0] + x[1] / 4294967296.0) / 4294967296.0
+    for k in range(n - 1):
+        u -= p[k]
+        if u < 0:
+            return k
+    return n - 1
+
+
+cdef class ClassifierTrainer:
+    """A classification RBM in training.
+
+    Holds the parameters, their velocities and averages, the chains and every
+    buffer; `run` advances it by minibatches in one call without the GIL. A
+    minibatch is worked on in passes of at most BLOCK rows and BLOCK chains whose
+    gradients add up; the last of them takes the step. A pass is `n_gibbs_steps`
+    sweeps of its chains, and training can stop after any sweep.
+
+    The gradient is that of
+    ``discriminative * sum_labelled log p(y|v) + generative * sum log p(v, y)``,
+    divided by the number of rows of the minibatch.
+    """
+
+    cdef readonly Py_ssize_t n_visible, n_hidden, n_classes, n_chains
+    cdef readonly Py_ssize_t batch_size, n_passes
+    cdef readonly uint64_t step
+    cdef readonly int n_threads
+    cdef readonly Py_ssize_t n_gibbs_steps
+    # Each may change between minibatches.
+    cdef public double momentum, weight_decay, discriminative
+    cdef double generative
+    cdef readonly bint persistent
+    cdef bint unfinished, is_double
+    cdef Py_ssize_t n_averaged
+    cdef uint64_t key
+    cdef object dtype
+    cdef const Leaves *leaves
+    cdef int itemsize
+    # Panels and elements of a padded row.
+    cdef Py_ssize_t hidden_panels, visible_panels, label_panels
+    cdef int hidden_stride, visible_stride, label_stride
+    cdef Py_ssize_t n_bytes
+    cdef Rows rows
+    cdef const int32_t[::1] codes
+    cdef const int64_t[::1] order
+    cdef const double[::1] rates
+    cdef RowBlock room
+    # The bytes behind every pointer below, by name.
+    cdef dict memory
+    cdef char *parameters_
+    cdef char *gradient
+    cdef char *velocity
+    cdef char *average
+    cdef char *chains_
+    # Of a pass. Rows come first, chains after them.
+    cdef char *visible
+    cdef char *hidden
+    cdef char *fields
+    cdef char *label_fields
+    cdef char *label_sums
+    cdef double *label_weights
+    cdef int32_t *label_draws
+    # Of the rows of a pass: their log-likelihood, and whether they were right.
+    cdef double *scores
+    cdef int32_t *hits
+    cdef double log_likelihood
+    cdef Py_ssize_t n_labelled, n_hits
+    # Of a thread.
+    cdef char *scratch
+    cdef Py_ssize_t scratch_size
+
+    def __cinit__(
+        self, Rows rows, codes, parameters, *, Py_ssize_t batch_size, key, step,
+        double discriminative, double generative, Py_ssize_t n_gibbs_steps=1,
+        chains=None,
+    ):
+        """codes : number of each row's class, -1 if it is not known.
+
+        parameters : what `parameters` returned. chains : None without persistence.
+        """
+        self.rows, self.key, self.step = rows, key, step
+        self.codes = np.ascontiguousarray(codes, dtype=np.int32)
+        self.discriminative, self.generative = discriminative, generative
+        self.persistent = chains is not None and generative > 0
+        self.n_gibbs_steps = n_gibbs_steps if generative > 0 else 1
+        self.n_hidden, self.n_visible = parameters[0].shape
+        self.n_classes = parameters[1].shape[1]
+        self.dtype = rows.dtype
+        self.itemsize = self.dtype.itemsize
+        self.is_double = self.itemsize == 8
+        self.leaves = select_leaves(self.itemsize)
+        self.batch_size = min(batch_size, rows.n_rows)
+        self.n_chains = chains.shape[0] if self.persistent else self.batch_size
+        self.n_passes = (max(self.n_chains, self.batch_size) + BLOCK - 1) // BLOCK
+        if generative == 0:
+            self.n_passes = (self.batch_size + BLOCK - 1) // BLOCK
+        self.hidden_panels = _n_panels(self.n_hidden, self.leaves)
+        self.visible_panels = _n_panels(self.n_visible, self.leaves)
+        self.label_panels = _n_panels(self.n_classes, self.leaves)
+        self.hidden_stride = <int> self.hidden_panels * self.leaves.lanes
+        self.visible_stride = <int> self.visible_panels * self.leaves.lanes
+        self.label_stride = <int> self.label_panels * self.leaves.lanes
+        self._allocate(min(BLOCK, self.batch_size), min(BLOCK, self.n_chains))
+        self._set("parameters", parameters)
+        views = self._views("parameters")
+        views[2][self.n_hidden :] = OFF
+        views[3][self.n_visible :] = OFF
+        if self.persistent:
+            self._matrix("chains", self.hidden_stride)[:, : self.n_hidden] = chains
+
+    def _allocate(self, Py_ssize_t n, Py_ssize_t m):
+        """Buffers for passes of at most n rows and m chains."""
+        cdef Py_ssize_t hidden = self.hidden_panels * PANEL_BYTES
+        cdef Py_ssize_t visible = self.visible_panels * PANEL_BYTES
+        cdef Py_ssize_t label = self.label_panels * PANEL_BYTES
+        cdef Py_ssize_t n_blocks = (n + ROWS - 1) // ROWS
+        if self.generative == 0:
+            m = 0
+        cdef double work = <double> self.n_hidden * self.n_visible * (2 * n + 4 * m)
+        self.n_threads = effective_n_threads(work, LEAST_WORK)
+        self.room = RowBlock(self.rows, self.n_threads, self.n_threads)
+        self.memory = {}
+        self.n_bytes = (
+            self.n_hidden * visible + self.n_classes * hidden + hidden + visible + label
+        )
+        self.parameters_ = self._bytes("parameters", self.n_bytes)
+        self.gradient = self._bytes("gradient", self.n_bytes)
+        self.velocity = self.average = NULL
+        self.chains_ = self._bytes(
+            "chains", (self.n_chains if self.persistent else m) * hidden
+        )
+        self.visible = self._bytes("visible", (n + m) * visible)
+        self.hidden = self._bytes("hidden", (n + m) * hidden)
+        self.fields = self._bytes("fields", max(n, m) * hidden)
+        self.label_fields = self._bytes("label_fields", m * label)
+        self.label_sums = self._bytes("label_sums", n_blocks * self.n_classes * hidden)
+        self.label_weights = <double *> self._bytes(
+            "label_weights", n * self.n_classes * 8
+        )
+        self.label_draws = <int32_t *> self._bytes("label_draws", m * 4)
+        self.scores = <double *> self._bytes("scores", n * 8)
+        self.hits = <int32_t *> self._bytes("hits", n * 4)
+        # Means under every class and their probabilities; or panels of fields to
+        # draw from, their draws and bits.
+        self.scratch_size = (
+            self.n_classes * (hidden + 64) + 4 * BLOCK * PANEL_BYTES
+        )
+        self.scratch = self._bytes("scratch", self.n_threads * self.scratch_size)
+
+    cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL:
+        self.memory[name] = aligned(max(n_bytes, PANEL_BYTES))
+        return address(self.memory[name])
+
+    def _matrix(self, name, Py_ssize_t stride):
+        return self.memory[name].view(self.dtype).reshape(-1, stride)
+
+    cdef Parts _parts(self, char *base) noexcept nogil:
+        cdef Parts parts
+        parts.components = base
+        base += self.n_hidden * self.visible_panels * PANEL_BYTES
+        parts.labels = base
+        base += self.n_classes * self.hidden_panels * PANEL_BYTES
+        parts.hidden = base
+        parts.visible = base + self.hidden_panels * PANEL_BYTES
+        parts.label = parts.visible + self.visible_panels * PANEL_BYTES
+        return parts
+
+    # ---- What Python sees: parameters, averages, velocities, chains ----
+
+    def _views(self, name):
+        """The padded parameters of a buffer, label weights by class."""
+        flat = self.memory[name].view(self.dtype)
+        shapes = [
+            (self.n_hidden, self.visible_stride),
+            (self.n_classes, self.hidden_stride),
+            (self.hidden_stride,),
+            (self.visible_stride,),
+            (self.label_stride,),
+        ]
+        sizes = [int(np.prod(shape)) for shape in shapes]
+        parts = np.split(flat, np.cumsum(sizes))
+        return [part.reshape(shape) for part, shape in zip(parts, shapes)]
+
+    def _set(self, name, parameters):
+        components, labels, hidden, visible, label = self._views(name)
+        components[:, : self.n_visible] = parameters[0]
+        labels[:, : self.n_hidden] = parameters[1].T
+        hidden[: self.n_hidden] = parameters[2]
+        visible[: self.n_visible] = parameters[3]
+        label[: self.n_classes] = parameters[4]
+
+    def _get(self, name):
+        components, labels, hidden, visible, label = self._views(name)
+        return (
+            components[:, : self.n_visible].copy(),
+            np.ascontiguousarray(labels[:, : self.n_hidden].T),
+            hidden[: self.n_hidden].copy(),
+            visible[: self.n_visible].copy(),
+            label[: self.n_classes].copy(),
+        )
+
+    def parameters(self):
+        """Return weights, label weights (n_hidden, n_classes) and intercepts.
+
+        Those are of the hidden units, the visible units and the labels.
+        """
+        return self._get("parameters")
+
+    def start_average(self):
+        """Begin a new average of the parameters over the coming minibatches."""
+        self.average = self._bytes("average", self.n_bytes)
+        self.n_averaged = 0
+
+    def averages(self):
+        """Like `parameters`, averaged since `start_average`."""
+        if self.n_averaged == 0 or self.average == NULL:
+            return self.parameters()
+        return self._get("average")
+
+    def start_velocity(self, velocity=None):
+        """Keep velocities, from zero or from what `velocities` returned."""
+        self.velocity = self._bytes("velocity", self.n_bytes)
+        if velocity is not None:
+            self._set("velocity", velocity)
+
+    def velocities(self):
+        return self._get("velocity")
+
+    def gradients(self):
+        """The gradient of the last step, like `parameters`."""
+        return self._get("gradient")
+
+    def chains(self):
+        """States of the persistent chains, (n_chains, n_hidden)."""
+        return self._matrix("chains", self.hidden_stride)[:, : self.n_hidden].copy()
+
+    def weight_norm(self):
+        """Frobenius norm of the weights."""
+        # Not by BLAS, whose sums depend on the number of threads.
+        return float(np.sqrt(np.square(self._views("parameters")[0]).sum(dtype=float)))
+
+    def seen(self):
+        """Mean log p(y | row) and accuracy of the labelled rows of the epoch.
+
+        Each as it was before the step to which the row contributed.
+        """
+        n = self.n_labelled
+        if n == 0:
+            return np.nan, np.nan
+        return self.log_likelihood / n, self.n_hits / n
+
+    @property
+    def sweeps_per_batch(self):
+        return self.n_passes * self.n_gibbs_steps
+
+    @property
+    def next_step(self):
+        """First step of the random counter that no sweep has drawn from."""
+        return self.step + (self.n_gibbs_steps if self.unfinished else 0)
+
+    # ---- Training ----
+
+    def begin_epoch(self, order, rates):
+        """Set the order in which `run` shows the rows, and the rate of each batch."""
+        order = np.ascontiguousarray(order, dtype=np.int64)
+        if len(order) and not (0 <= order.min() and order.max() < self.rows.n_rows):
+            raise ValueError("order names rows that are not there")
+        if len(rates) * self.batch_size < len(order):
+            raise ValueError("there are more minibatches than rates")
+        self.order, self.rates = order, np.ascontiguousarray(rates, dtype=np.float64)
+        self.log_likelihood, self.n_labelled, self.n_hits = 0, 0, 0
+
+    def run(self, Py_ssize_t start, Py_ssize_t stop, int n_threads=1):
+        """Do sweeps start..stop of the epoch.
+
+        Sweep s belongs to minibatch s // sweeps_per_batch, which trains at its
+        rate. At most `self.n_threads` threads do it.
+        """
+        n_threads = max(1, min(n_threads, self.n_threads))
+        cdef Py_ssize_t n_batches = (self.order.shape[0] - 1) // self.batch_size + 1
+        if not 0 <= start <= stop <= n_batches * self.sweeps_per_batch:
+            raise ValueError(f"there are no sweeps {start}..{stop}")
+        cdef Py_ssize_t s
+        cdef int thread, team
+        with single_threaded_blas:
+            with nogil, parallel(num_threads=n_threads):
+                thread = omp_get_thread_num()
+                team = omp_get_num_threads()
+                for s in range(start, stop):
+                    self._sweep(s, thread, team)
+        self.unfinished = stop % self.sweeps_per_batch != 0
+
+    cdef void _sweep(
+        self, Py_ssize_t number, int thread, int team
+    ) noexcept nogil:
+        """One sweep, as one thread of a team does it; all threads keep step."""
+        cdef Py_ssize_t sweep = number % self.n_gibbs_steps
+        cdef Py_ssize_t part = number // self.n_gibbs_steps % self.n_passes
+        cdef Py_ssize_t batch = number // self.n_gibbs_steps // self.n_passes
+        cdef Py_ssize_t batch_rows = min(
+            self.batch_size, self.order.shape[0] - batch * self.batch_size
+        )
+        cdef Py_ssize_t batch_chains = self.n_chains if self.persistent else batch_rows
+        cdef Py_ssize_t at = part * BLOCK, first = batch * self.batch_size + at
+        cdef Py_ssize_t n = max(0, min(BLOCK, batch_rows - at)), m = 0
+        cdef bint last = sweep == self.n_gibbs_steps - 1
+        cdef char *chains = self.chains_
+        cdef double scale = 1.0 / batch_rows
+        if self.generative > 0:
+            m = max(0, min(BLOCK, batch_chains - at))
+        if self.persistent:
+            chains += at * self.hidden_panels * PANEL_BYTES
+        if sweep == 0:
+            self._read(first, n, thread, team)
+            team_barrier()
+            self._data_fields(n, thread, team)
+            team_barrier()
+            self._classes(first, n, <uint32_t> at, scale, chains, thread, team)
+            team_barrier()
+        if self.generative > 0:
+            self._visible(n, m, <uint32_t> at, sweep, chains, thread, team)
+            team_barrier()
+            self._hidden(
+                n, m, <uint32_t> at, sweep, self.generative / batch_chains, chains,
+                thread, team,
+            )
+            team_barrier()
+        if not last:
+            return
+        self._update(n, m, batch_rows, batch_chains, part, batch, thread, team)
+        team_barrier()
+        if thread == 0:
+            self._note(first, n)
+            if part == self.n_passes - 1:
+                self.step += self.n_gibbs_steps
+                self.n_averaged += 1
+        team_barrier()
+
+    cdef void _read(
+        self, Py_ssize_t first, Py_ssize_t n, int thread, int team
+    ) noexcept nogil:
+        """The n rows of a pass, made dense."""
+        cdef Py_ssize_t r, stride = self.visible_panels * PANEL_BYTES
+        cdef ActiveRows active = self.room.at(thread)
+        cdef int32_t k
+        cdef char *row
+        for r in range(bound(n, thread, team), bound(n, thread + 1, team)):
+            if first + r + 2 < self.order.shape[0]:
+                self.rows.prefetch(self.order[first + r + 2])
+            self.room.read(self.rows, thread, self.order[first + r], thread)
+            row = self.visible + r * stride
+            memset(row, 0, stride)
+            for k in range(active.length[0]):
+                if self.is_double:
+                    (<double *> row)[active.index[k]] = (
+                        1 if active.value == NULL else (<double *> active.value)[k]
+                    )
+                else:
+                    (<float *> row)[active.index[k]] = (
+                        1 if active.value == NULL else (<float *> active.value)[k]
+                    )
+
+    cdef void _data_fields(
+        self, Py_ssize_t n, int thread, int team
+    ) noexcept nogil:
+        """Fields of the hidden units in the rows, without their labels."""
+        cdef Py_ssize_t n_blocks = (self.n_hidden + UNITS - 1) // UNITS
+        cdef Py_ssize_t block, r, start, stop
+        cdef Py_ssize_t stride = self.hidden_panels * PANEL_BYTES
+        cdef Parts parts = self._parts(self.parameters_)
+        for block in range(
+            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
+        ):
+            start = block * UNITS * self.itemsize
+            stop = min(start + UNITS * self.itemsize, stride)
+            for r in range(n):
+                memcpy(
+                    self.fields + r * stride + start, parts.hidden + start, stop - start
+                )
+            self._multiply_up(n, block, self.visible)
+
+    cdef void _multiply_up(
+        self, Py_ssize_t n, Py_ssize_t block, const char *visible
+    ) noexcept nogil:
+        """Add the products of n rows with a block of hidden units to `fields`."""
+        cdef Py_ssize_t unit = block * UNITS
+        multiply(
+            self.itemsize, False, True, <int> n,
+            <int> min(UNITS, self.n_hidden - unit), <int> self.n_visible, 1.0,
+            visible, self.visible_stride,
+            self.parameters_ + unit * self.visible_panels * PANEL_BYTES,
+            self.visible_stride, 1.0, self.fields + unit * self.itemsize,
+            self.hidden_stride,
+        )
+
+    cdef void _classes(
+        self, Py_ssize_t first, Py_ssize_t n, uint32_t row0, double scale,
+        char *chains, int thread, int team,
+    ) noexcept nogil:
+        """What the rows add to the gradient; where chains start that are not kept."""
+        cdef Py_ssize_t n_blocks = (n + ROWS - 1) // ROWS
+        cdef Py_ssize_t stride = self.hidden_panels * PANEL_BYTES
+        cdef Py_ssize_t block, r, size = self.n_classes * stride
+        cdef char *sums
+        for block in range(
+            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
+        ):
+            sums = self.label_sums + block * size
+            memset(sums, 0, size)
+            for r in range(block * ROWS, min(n, (block + 1) * ROWS)):
+                self._classes_of(
+                    r, self.codes[self.order[first + r]], row0, scale, sums, chains,
+                    self.scratch + thread * self.scratch_size,
+                )
+            if self.generative > 0 and not self.persistent:
+                r = block * ROWS
+                self._draw(
+                    chains + r * stride, stride, min(ROWS, n - r), 0,
+                    self.hidden_panels, row0 + <uint32_t> r, DRAW_DATA, self.step,
+                    self.scratch + thread * self.scratch_size,
+                )
+
+    cdef void _classes_of(
+        self, Py_ssize_t r, int32_t code, uint32_t row0, double scale, char *sums,
+        char *chains, char *means,
+    ) noexcept nogil:
+        """Enter row r of class `code` (-1: unknown) into the sums."""
+        cdef Py_ssize_t n_panels = self.hidden_panels, stride = n_panels * PANEL_BYTES
+        cdef double *p = <double *> (means + self.n_classes * stride)
+        cdef double *weights = self.label_weights + r * self.n_classes
+        cdef double a = self.discriminative * scale, g = self.generative * scale
+        cdef Parts parts = self._parts(self.parameters_)
+        cdef char *row = self.hidden + r * stride
+        cdef Py_ssize_t y, best = 0
+        cdef double log_sum, own = 0
+        for y in range(self.n_classes):
+            p[y] = self._at(parts.label, y) + self.leaves.class_means(
+                self.fields + r * stride, parts.labels + y * stride, n_panels,
+                means + y * stride,
+            )
+            if p[y] > p[best]:
+                best = y
+        if code >= 0:
+            own = p[code]
+        log_sum = _softmax(p, self.n_classes)
+        memset(row, 0, stride)
+        for y in range(self.n_classes):
+            if code < 0:
+                weights[y] = g * p[y]
+            else:
+                weights[y] = (a + g) * (y == code) - a * p[y]
+            if weights[y] != 0:
+                self.leaves.add_scaled(means + y * stride, weights[y], n_panels, row)
+                self.leaves.add_scaled(
+                    means + y * stride, weights[y], n_panels, sums + y * stride
+                )
+        self.scores[r], self.hits[r] = own - log_sum, best == code
+        if self.generative > 0 and not self.persistent:
+            if code < 0:
+                code = <int32_t> _draw_label(
+                    p, self.n_classes, self.key, self.step, row0 + <uint32_t> r
+                )
+            memcpy(chains + r * stride, means + code * stride, stride)
+
+    cdef double _at(self, const char *x, Py_ssize_t k) noexcept nogil:
+        if self.is_double:
+            return (<const double *> x)[k]
+        return (<const float *> x)[k]
+
+    cdef void _draw(
+        self, char *rows, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t start,
+        Py_ssize_t stop, uint32_t row0, uint32_t purpose, uint64_t step, char *room,
+    ) noexcept nogil:
+        """Means -> states, in place, in panels start..stop of n rows."""
+        cdef Py_ssize_t p, r, k
+        cdef int lanes = self.leaves.lanes
+        cdef char *bits = room + BLOCK * PANEL_BYTES
+        cdef uint16_t *draws = <uint16_t *> (room + 2 * BLOCK * PANEL_BYTES)
+        cdef uint32_t word
+        cdef char *to
+        for p in range(start, stop):
+            for r in range(n):
+                memcpy(
+                    room + r * PANEL_BYTES, rows + r * stride + p * PANEL_BYTES,
+                    PANEL_BYTES,
+                )
+            self.leaves.bernoulli(
+                room, n, <uint32_t> p, self.key, step, row0, purpose, draws, bits, 4
+            )
+            for r in range(n):
+                to = rows + r * stride + p * PANEL_BYTES
+                word = (<uint32_t *> bits)[r]
+                if self.is_double:
+                    for k in range(lanes):
+                        (<double *> to)[k] = word >> k & 1
+                else:
+                    for k in range(lanes):
+                        (<float *> to)[k] = <float> (word >> k & 1)
+
+    cdef void _visible(
+        self, Py_ssize_t n, Py_ssize_t m, uint32_t row0, Py_ssize_t sweep,
+        const char *chains, int thread, int team,
+    ) noexcept nogil:
+        """Draw the visible units and the labels of m chains."""
+        cdef Py_ssize_t n_blocks = (self.n_visible + UNITS - 1) // UNITS
+        cdef Py_ssize_t stride = self.visible_panels * PANEL_BYTES
+        cdef Py_ssize_t block, r, start, stop, unit
+        cdef char *visible = self.visible + n * stride
+        cdef Parts parts = self._parts(self.parameters_)
+        # The labels are one more block.
+        for block in range(
+            bound(n_blocks + 1, thread, team), bound(n_blocks + 1, thread + 1, team)
+        ):
+            if block == n_blocks:
+                self._labels(m, row0, sweep, chains, thread)
+                continue
+            unit = block * UNITS
+            start = unit * self.itemsize
+            stop = min(start + UNITS * self.itemsize, stride)
+            for r in range(m):
+                memcpy(visible + r * stride + start, parts.visible + start, stop - start)
+            multiply(
+                self.itemsize, False, False, <int> m,
+                <int> min(UNITS, self.n_visible - unit), <int> self.n_hidden, 1.0,
+                chains, self.hidden_stride, parts.components + start,
+                self.visible_stride, 1.0, visible + start, self.visible_stride,
+            )
+            for r in range(m):
+                self.leaves.logistic(
+                    visible + r * stride + start, (stop - start) // PANEL_BYTES
+                )
+            self._draw(
+                visible, stride, m, start // PANEL_BYTES, stop // PANEL_BYTES, row0,
+                DRAW_VISIBLE, self.step + sweep,
+                self.scratch + thread * self.scratch_size,
+            )
+
+    cdef void _labels(
+        self, Py_ssize_t m, uint32_t row0, Py_ssize_t sweep, const char *chains,
+        int thread,
+    ) noexcept nogil:
+        """Draw the labels of m chains."""
+        cdef Parts parts = self._parts(self.parameters_)
+        cdef Py_ssize_t r, y, stride = self.label_panels * PANEL_BYTES
+        cdef double *p = <double *> (self.scratch + thread * self.scratch_size)
+        multiply(
+            self.itemsize, False, True, <int> m, <int> self.n_classes,
+            <int> self.n_hidden, 1.0, chains, self.hidden_stride, parts.labels,
+            self.hidden_stride, 0.0, self.label_fields, self.label_stride,
+        )
+        for r in range(m):
+            for y in range(self.n_classes):
+                p[y] = self._at(self.label_fields + r * stride, y)
+                p[y] += self._at(parts.label, y)
+            _softmax(p, self.n_classes)
+            self.label_draws[r] = <int32_t> _draw_label(
+                p, self.n_classes, self.key, self.step + sweep, row0 + <uint32_t> r
+            )
+
+    cdef void _hidden(
+        self, Py_ssize_t n, Py_ssize_t m, uint32_t row0, Py_ssize_t sweep,
+        double weight, char *chains, int thread, int team,
+    ) noexcept nogil:
+        """Means of the hidden units of m chains, times -weight; and their states."""
+        cdef Py_ssize_t n_blocks = (self.n_hidden + UNITS - 1) // UNITS
+        cdef Py_ssize_t stride = self.hidden_panels * PANEL_BYTES
+        cdef Py_ssize_t block, r, start, stop, size
+        cdef Parts parts = self._parts(self.parameters_)
+        cdef char *field
+        cdef char *to
+        for block in range(
+            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
+        ):
+            start = block * UNITS * self.itemsize
+            stop = min(start + UNITS * self.itemsize, stride)
+            size = (stop - start) // PANEL_BYTES
+            for r in range(m):
+                field = self.fields + r * stride + start
+                memcpy(field, parts.hidden + start, stop - start)
+                self.leaves.add_scaled(
+                    parts.labels + self.label_draws[r] * stride + start, 1, size, field
+                )
+            self._multiply_up(
+                m, block, self.visible + n * self.visible_panels * PANEL_BYTES
+            )
+            for r in range(m):
+                field = self.fields + r * stride + start
+                self.leaves.logistic(field, size)
+                to = self.hidden + (n + r) * stride + start
+                memset(to, 0, stop - start)
+                self.leaves.add_scaled(field, -weight, size, to)
+                memcpy(chains + r * stride + start, field, stop - start)
+            if self.persistent or sweep < self.n_gibbs_steps - 1:
+                self._draw(
+                    chains, stride, m, start // PANEL_BYTES, stop // PANEL_BYTES,
+                    row0, DRAW_HIDDEN, self.step + sweep,
+                    self.scratch + thread * self.scratch_size,
+                )
+
+    # ---- The gradient and its step ----
+
+    cdef void _update(
+        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t batch_rows,
+        Py_ssize_t batch_chains, Py_ssize_t part, Py_ssize_t batch, int thread,
+        int team,
+    ) noexcept nogil:
+        """Gradient of a pass, block by block; with the last pass its step."""
+        cdef Py_ssize_t n_blocks = (self.n_hidden + UNITS - 1) // UNITS
+        cdef bint last = part == self.n_passes - 1
+        cdef Py_ssize_t block
+        # The biases of what is visible are one more block.
+        for block in range(
+            bound(n_blocks + 1, thread, team), bound(n_blocks + 1, thread + 1, team)
+        ):
+            if block < n_blocks:
+                self._sum_block(block, n, m, part == 0)
+                if last:
+                    self._step_block(block, self.rates[batch])
+            else:
+                self._sum_visible(n, m, batch_rows, batch_chains, part == 0)
+                if last:
+                    self._step_visible(self.rates[batch])
+
+    cdef void _sum_block(
+        self, Py_ssize_t block, Py_ssize_t n, Py_ssize_t m, bint fresh
+    ) noexcept nogil:
+        """Gradient of a block of hidden units: their weights and biases."""
+        cdef Parts gradient = self._parts(self.gradient)
+        cdef Py_ssize_t unit = block * UNITS, start = unit * self.itemsize
+        cdef Py_ssize_t stride = self.hidden_panels * PANEL_BYTES
+        cdef Py_ssize_t stop = min(start + UNITS * self.itemsize, stride)
+        cdef Py_ssize_t r, y, size = (stop - start) // PANEL_BYTES
+        cdef char *to
+        multiply(
+            self.itemsize, True, False, <int> min(UNITS, self.n_hidden - unit),
+            <int> self.n_visible, <int> (n + m), 1.0, self.hidden + start,
+            self.hidden_stride, self.visible, self.visible_stride,
+            0.0 if fresh else 1.0,
+            gradient.components + unit * self.visible_panels * PANEL_BYTES,
+            self.visible_stride,
+        )
+        if fresh:
+            memset(gradient.hidden + start, 0, stop - start)
+        for r in range(n + m):
+            self.leaves.add_scaled(
+                self.hidden + r * stride + start, 1, size, gradient.hidden + start
+            )
+        for y in range(self.n_classes):
+            to = gradient.labels + y * stride + start
+            if fresh:
+                memset(to, 0, stop - start)
+            for r in range((n + ROWS - 1) // ROWS):
+                self.leaves.add_scaled(
+                    self.label_sums + (r * self.n_classes + y) * stride + start, 1,
+                    size, to,
+                )
+        for r in range(m):
+            self.leaves.add_scaled(
+                self.hidden + (n + r) * stride + start, 1, size,
+                gradient.labels + self.label_draws[r] * stride + start,
+            )
+
+    cdef void _sum_visible(
+        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t batch_rows,
+        Py_ssize_t batch_chains, bint fresh,
+    ) noexcept nogil:
+        """Gradient of the biases of the visible units and the labels."""
+        cdef Parts gradient = self._parts(self.gradient)
+        cdef Py_ssize_t stride = self.visible_panels * PANEL_BYTES, r, y
+        cdef double of_chain = self.generative / batch_chains
+        if fresh:
+            memset(gradient.visible, 0, stride)
+            memset(gradient.label, 0, self.label_panels * PANEL_BYTES)
+        for r in range(n):
+            for y in range(self.n_classes):
+                self._add(
+                    gradient.label, y, self.label_weights[r * self.n_classes + y]
+                )
+            if self.generative > 0:
+                self.leaves.add_scaled(
+                    self.visible + r * stride, self.generative / batch_rows,
+                    self.visible_panels, gradient.visible,
+                )
+        for r in range(m):
+            self._add(gradient.label, self.label_draws[r], -of_chain)
+            self.leaves.add_scaled(
+                self.visible + (n + r) * stride, -of_chain, self.visible_panels,
+                gradient.visible,
+            )
+
+    cdef void _add(self, char *to, Py_ssize_t k, double x) noexcept nogil:
+        if self.is_double:
+            (<double *> to)[k] += x
+        else:
+            (<float *> to)[k] += <float> x
+
+    cdef void _step_block(self, Py_ssize_t block, double rate) noexcept nogil:
+        """The step of a block of hidden units."""
+        cdef Py_ssize_t first = block * UNITS, y
+        cdef Py_ssize_t n_units = min(UNITS, self.n_hidden - first)
+        cdef Py_ssize_t visible = self.visible_panels * PANEL_BYTES
+        cdef Py_ssize_t hidden = self.hidden_panels * PANEL_BYTES
+        cdef Py_ssize_t start = first * self.itemsize
+        cdef Py_ssize_t stop = min(start + UNITS * self.itemsize, hidden)
+        cdef Py_ssize_t labels = self.n_hidden * visible
+        self._ascend(
+            first * visible, n_units * self.visible_panels, rate, self.weight_decay
+        )
+        for y in range(self.n_classes):
+            self._ascend(
+                labels + y * hidden + start, (stop - start) // PANEL_BYTES, rate,
+                self.weight_decay,
+            )
+        self._ascend(
+            labels + self.n_classes * hidden + start, (stop - start) // PANEL_BYTES,
+            rate, 0,
+        )
+
+    cdef void _step_visible(self, double rate) noexcept nogil:
+        """The step of the biases of the visible units and the labels."""
+        cdef Parts parts = self._parts(self.parameters_)
+        self._ascend(
+            parts.visible - self.parameters_,
+            self.visible_panels + self.label_panels, rate, 0,
+        )
+
+    cdef void _ascend(
+        self, Py_ssize_t at, Py_ssize_t n_panels, double rate, double decay
+    ) noexcept nogil:
+        """The step of the parameters that lie `at` so many bytes."""
+        self.leaves.ascend(
+            self.parameters_ + at, self.gradient + at,
+            NULL if self.velocity == NULL else self.velocity + at,
+            NULL if self.average == NULL else self.average + at, n_panels, rate,
+            self.momentum, decay, 1.0 / (self.n_averaged + 1),
+        )
+
+    cdef void _note(self, Py_ssize_t first, Py_ssize_t n) noexcept nogil:
+        """Enter how well the rows of a pass were known."""
+        cdef Py_ssize_t r
+        for r in range(n):
+            if self.codes[self.order[first + r]] >= 0:
+                self.log_likelihood += self.scores[r]
+                self.n_hits += self.hits[r]
+                self.n_labelled += 1
+
+
+def class_scores(fields, labels, intercepts, hidden=None):
+    """log p(v, y) of every class, up to what all classes share.
+
+    fields : (n_rows, n_hidden), of the hidden units without a label.
+    labels : (n_hidden, n_classes), their weights; intercepts : (n_classes,).
+    hidden : (n_rows, n_hidden), becomes the means of the hidden units given the
+        row alone.
+
+    Returns a float64 array (n_rows, n_classes). Each row by itself.
+    """
+    dtype = fields.dtype
+    cdef const Leaves *leaves = select_leaves(dtype.itemsize)
+    cdef Py_ssize_t n_rows = fields.shape[0], n_hidden = fields.shape[1]
+    cdef Py_ssize_t n_classes = labels.shape[1]
+    cdef Py_ssize_t n_panels = _n_panels(n_hidden, leaves)
+    cdef Py_ssize_t stride = n_panels * PANEL_BYTES, size = n_hidden * dtype.itemsize
+    cdef int n_threads = effective_n_threads(
+        <double> n_rows * n_classes * n_hidden, LEAST_WORK
+    )
+    scores = np.empty((n_rows, n_classes))
+    label_memory = aligned(n_classes * stride)
+    padded = label_memory.view(dtype).reshape(n_classes, -1)
+    padded[:, :n_hidden] = labels.T
+    # Of a thread: a row's fields, means under every class and without a label.
+    memory = aligned(n_threads * (n_classes * (stride + 64) + 2 * stride))
+    rows = memory.reshape(n_threads, -1)[:, :stride].view(dtype)
+    rows[:, n_hidden:] = OFF
+    cdef const uint8_t[:, ::1] fields_ = np.ascontiguousarray(fields).view(np.uint8)
+    cdef uint8_t[:, ::1] hidden_ = (fields if hidden is None else hidden).view(np.uint8)
+    cdef bint wanted = hidden is not None
+    cdef const double[::1] intercepts_ = np.asarray(intercepts, dtype=np.float64)
+    cdef double[:, ::1] scores_ = scores
+    cdef char *of_label = address(label_memory)
+    cdef char *room = address(memory)
+    cdef char *row
+    cdef char *means
+    cdef double *p
+    cdef Py_ssize_t r, y
+    cdef int thread, team
+    with nogil, parallel(num_threads=n_threads):
+        thread = omp_get_thread_num()
+        team = omp_get_num_threads()
+        row = room + thread * (n_classes * (stride + 64) + 2 * stride)
+        means = row + 2 * stride
+        p = <double *> (means + n_classes * stride)
+        for r in range(bound(n_rows, thread, team), bound(n_rows, thread + 1, team)):
+            memcpy(row, &fields_[r, 0], size)
+            for y in range(n_classes):
+                p[y] = intercepts_[y] + leaves.class_means(
+                    row, of_label + y * stride, n_panels, means + y * stride
+                )
+                scores_[r, y] = p[y]
+            if not wanted:
+                continue
+            _softmax(p, n_classes)
+            memset(row + stride, 0, stride)
+            for y in range(n_classes):
+                leaves.add_scaled(means + y * stride, p[y], n_panels, row + stride)
+            memcpy(&hidden_[r, 0], row + stride, size)
+    return scores

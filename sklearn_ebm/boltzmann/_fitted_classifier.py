@@ -1,0 +1,340 @@
+"""What a fitted classification RBM can do: the use of a model."""
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import log_softmax, logsumexp, softmax
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils.validation import check_is_fitted
+
+from .._classifier import class_scores
+from .._gibbs import Layer, Purpose, half_sweep
+from .._panels import Panels
+from .._rows import Rows
+from .._validation import check_count, check_rows, check_states, random_key
+
+# Rows whose hidden fields are held at a time.
+CHUNK = 2000
+# What draws of labels and of first states are for, beside those of the kernels.
+DRAW_LABEL, DRAW_START = 4, 5
+
+
+class FittedClassifier(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator
+):
+    """The use of a classification RBM.
+
+    The estimator that derives from it sets `classes_`, `components_`,
+    `label_components_`, the intercepts and `visible_mean_`, and has the parameter
+    `random_state`.
+    """
+
+    def predict(self, X):
+        """Predict the labels of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            The most probable labels.
+        """
+        return self.classes_[self._scores(X)[0].argmax(axis=1)]
+
+    def predict_proba(self, X):
+        """Compute the probabilities of the labels, p(y|v=X), exactly.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        Returns
+        -------
+        p : ndarray of shape (n_samples, n_classes)
+            Probabilities, in the order of `classes_`.
+        """
+        scores, rows = self._scores(X)
+        return softmax(scores, axis=1).astype(rows.dtype)
+
+    def predict_log_proba(self, X):
+        """Compute the logarithms of the probabilities of the labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        Returns
+        -------
+        log_p : ndarray of shape (n_samples, n_classes)
+            Log-probabilities in nats, in the order of `classes_`. Finite also where
+            `predict_proba` rounds to 0.
+        """
+        scores, rows = self._scores(X)
+        return log_softmax(scores, axis=1).astype(rows.dtype)
+
+    def decision_function(self, X):
+        """Compute how much speaks for each label.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_classes) or (n_samples,)
+            ``log p(y|v)`` less its mean over the labels; with two labels, the
+            log-odds of ``classes_[1]``. In nats.
+        """
+        scores, rows = self._scores(X)
+        if scores.shape[1] == 2:
+            return (scores[:, 1] - scores[:, 0]).astype(rows.dtype)
+        return (scores - scores.mean(axis=1, keepdims=True)).astype(rows.dtype)
+
+    def transform(self, X):
+        """Compute the probabilities of the hidden units, p(h=1|v=X).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The data to be transformed.
+
+        Returns
+        -------
+        h : ndarray of shape (n_samples, n_components)
+            Means of the hidden units, without knowledge of the label: of the means
+            under each label, weighted by ``p(y|v)``.
+        """
+        check_is_fitted(self)
+        X, rows = check_rows(self, X)
+        return self._scores_of(X, rows, hidden=True)[1]
+
+    def free_energy(self, X, y=None):
+        """Compute the free energy of rows, or of rows and labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        y : array-like of shape (n_samples,), default=None
+            Labels. None sums them out.
+
+        Returns
+        -------
+        free_energy : ndarray of shape (n_samples,)
+            F(v, y) or F(v) in nats, so that ``log p(v, y) = -F(v, y) - log Z`` and
+            ``log p(v) = -F(v) - log Z``.
+        """
+        scores, rows = self._scores(X)
+        # b.v is the field of a unit whose weights are the visible biases.
+        biases = self.intercept_visible_[np.newaxis].astype(rows.dtype)
+        unit = Layer(Panels.from_columns(biases), np.zeros(1))
+        field = np.empty((rows.n_rows, 1), rows.dtype)
+        half_sweep(rows, unit, fields=field)
+        if y is None:
+            found = logsumexp(scores, axis=1)
+        else:
+            found = scores[np.arange(rows.n_rows), self._codes(y, rows.n_rows)]
+        return -found - field[:, 0]
+
+    def sample(
+        self, n_samples=1, *, y=None, n_gibbs_steps=1000, init=None, random_state=None
+    ):
+        """Draw samples from the model by Gibbs sampling, for given labels or any.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of samples, each from a chain of its own.
+
+        y : label or array-like of shape (n_samples,), default=None
+            Labels that the chains keep, so that the samples come from ``p(v|y)``.
+            None draws labels too.
+
+        n_gibbs_steps : int, default=1000
+            Gibbs steps of every chain. Few steps give samples that still resemble
+            `init`.
+
+        init : array-like of shape (n_samples, n_features), default=None
+            Values of the visible units to start from. None starts every chain at
+            independent features with the means of the training data.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the draws. None goes on with the model's own sequence, which the
+            `random_state` of the fit determines.
+
+        Returns
+        -------
+        v : ndarray of shape (n_samples, n_features)
+            Binary values of the visible units.
+
+        Notes
+        -----
+        Samples mean something if the objective has had a generative part: with
+        "discriminative" the model has learned nothing of ``p(v)``.
+        """
+        check_is_fitted(self)
+        n_samples = check_count(n_samples, "n_samples", least=1)
+        n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
+        codes = None if y is None else self._codes(y, n_samples)
+        if init is not None:
+            init, rows = check_states(self, init, self.n_features_in_, "init")
+            if rows.n_rows != n_samples:
+                raise ValueError(
+                    f"init has {rows.n_rows} rows, but n_samples={n_samples}."
+                )
+        key, step = self._draws(random_state)
+        if random_state is None:
+            self._sampling_step += n_steps + 1
+        if init is None:
+            rng = np.random.default_rng([key, step, DRAW_START])
+            init = rng.random((n_samples, self.n_features_in_)) < self.visible_mean_
+        v = self._run_chains(init, codes, n_steps, key, step)
+        return v.astype(self.components_.dtype)
+
+    def _run_chains(self, v, codes, n_steps, key, step):
+        """Chains after some steps: hidden units, then v and the labels.
+
+        The labels stay at `codes`, unless these are None.
+        """
+        dtype, drawn = self.components_.dtype, codes is None
+        if drawn:
+            codes = _draw_labels(self._scores_of(v, Rows(v, dtype))[0], key, step)
+        v = v.toarray() if sp.issparse(v) else v
+        # The label is a group of inputs of which one is on.
+        joint = np.hstack([self.components_, self.label_components_])
+        up = Layer(Panels.from_columns(joint), self.intercept_hidden_)
+        down = Layer(Panels.from_rows(self.components_), self.intercept_visible_)
+        label = Layer(Panels.from_rows(self.label_components_), self.intercept_label_)
+        one_hot = np.eye(len(self.classes_), dtype=bool)
+        h = np.empty((len(v), len(joint)), bool)
+        fields = np.empty((len(v), len(self.classes_)), dtype)
+        for at in range(step + 1, step + 1 + n_steps):
+            draw = {"key": key, "step": at}
+            seen = Rows(np.hstack([v, one_hot[codes]]), dtype)
+            half_sweep(seen, up, samples=h, purpose=Purpose.DRAW_HIDDEN, **draw)
+            rows, v = Rows(h, dtype), np.empty((len(v), self.n_features_in_), bool)
+            half_sweep(rows, down, samples=v, purpose=Purpose.DRAW_VISIBLE, **draw)
+            if drawn:
+                half_sweep(rows, label, fields=fields)
+                codes = _draw_labels(fields, key, at)
+        return v
+
+    def _scores(self, X):
+        """Scores of all classes, and the Rows of X."""
+        check_is_fitted(self)
+        X, rows = check_rows(self, X)
+        return self._scores_of(X, rows)[0], rows
+
+    def _scores_of(self, X, rows, hidden=False):
+        """Scores of all classes, and the means of the hidden units if asked."""
+        return scores_of(X, rows, self._parameters(), hidden)
+
+    def _parameters(self):
+        return (
+            self.components_,
+            self.label_components_,
+            self.intercept_hidden_,
+            self.intercept_visible_,
+            self.intercept_label_,
+        )
+
+    def _codes(self, y, n):
+        """Numbers of the classes of n labels, or of one for all."""
+        y = np.asarray(y)
+        if y.shape not in ((), (n,)):
+            raise ValueError(f"y must be {n} labels, one a row, got shape {y.shape}.")
+        return codes_of(np.broadcast_to(y, n), self.classes_)
+
+    def _draws(self, random_state):
+        """Random key and step: of `random_state`, or the next of the model's own."""
+        if random_state is not None:
+            return random_key(random_state), 0
+        return self._sampling_key, self._sampling_step
+
+    @property
+    def _n_features_out(self):
+        return self.components_.shape[0]
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "components_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if not hasattr(self, "components_"):
+            return
+        (n_hidden, n_visible), n_classes = self.components_.shape, len(self.classes_)
+        for name, shape in [
+            ("label_components_", (n_hidden, n_classes)),
+            ("intercept_hidden_", (n_hidden,)),
+            ("intercept_visible_", (n_visible,)),
+            ("intercept_label_", (n_classes,)),
+        ]:
+            found = np.shape(getattr(self, name, None))
+            if found != shape:
+                raise ValueError(
+                    f"The restored {type(self).__name__} is damaged: {name} has "
+                    f"shape {found}, components_ {self.components_.shape}, classes_ "
+                    f"{self.classes_.shape}."
+                )
+
+
+def scores_of(X, rows, parameters, hidden=False):
+    """log p(v, y) of rows X, up to what the classes share; each row by itself.
+
+    Returns also the means of the hidden units given the rows, if asked for.
+    """
+    components, labels, intercept_hidden, _, intercept_label = parameters
+    weights = Panels.from_columns(components.astype(rows.dtype, copy=False))
+    layer = Layer(weights, intercept_hidden)
+    labels = labels.astype(rows.dtype, copy=False)
+    scores = np.empty((rows.n_rows, labels.shape[1]))
+    means = np.empty((rows.n_rows, layer.n_units), rows.dtype) if hidden else None
+    for start in range(0, rows.n_rows, CHUNK):
+        part = slice(start, start + CHUNK)
+        if rows.n_rows > CHUNK:
+            chunk = Rows(X[part], rows.dtype, False)
+        else:
+            chunk = rows
+        fields = np.empty((chunk.n_rows, layer.n_units), rows.dtype)
+        half_sweep(chunk, layer, fields=fields)
+        scores[part] = class_scores(
+            fields, labels, intercept_label, means[part] if hidden else None
+        )
+    return scores, means
+
+
+def codes_of(y, classes):
+    """Places of labels in the sorted array of classes."""
+    if len(y) == 0:
+        return np.zeros(0, np.intp)
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise ValueError(
+            f"y has labels {unknown.tolist()} that are not among the classes "
+            f"{classes.tolist()}."
+        )
+    return np.searchsorted(classes, y)
+
+
+def _draw_labels(log_odds, key, step):
+    """Numbers of classes with probabilities softmax(log_odds)."""
+    u = np.random.default_rng([key, step, DRAW_LABEL]).random((len(log_odds), 1))
+    below = softmax(log_odds.astype(np.float64), axis=1).cumsum(axis=1)[:, :-1]
+    return (u >= below).sum(axis=1)

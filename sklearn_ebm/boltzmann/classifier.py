@@ -1,0 +1,648 @@
+"""The classification restricted Boltzmann machine."""
+
+import math
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.special import expit, log_softmax
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from .._classifier import ClassifierTrainer
+from .._rows import Rows
+from .._training import Run, minibatch_rates
+from .._validation import (
+    CallbackSupportMixin,
+    Interval,
+    StrOptions,
+    check_parameters,
+    check_rows,
+    is_watched,
+    random_key,
+    with_callbacks,
+)
+from ..monitoring import Stopping, extended
+from ._fitted_classifier import FittedClassifier, codes_of, scores_of
+
+# What is known of every epoch.
+HISTORY = ["learning_rate", "seconds", "weight_norm", "log_likelihood", "accuracy"]
+
+
+class RBMClassifier(CallbackSupportMixin, FittedClassifier):
+    """Classification restricted Boltzmann machine.
+
+    A joint model of binary visible units v, a label y and binary hidden units h,
+    with energy ``E(v, y, h) = - b.v - d_y - c.h - v.W.h - h.U_y``. What it says of
+    the label is exact and cheap: ``p(y|v)`` is proportional to
+    ``exp(d_y + sum_j softplus(c_j + U_jy + (v.W)_j))``. It can be trained for that
+    alone, as a model of data and labels together, or as a blend of both, which may
+    also learn from rows without a label [1]_ [2]_.
+
+    Parameters
+    ----------
+    n_components : int, default=256
+        Number of binary hidden units.
+
+    objective : {"discriminative", "generative", "hybrid"}, \
+            default="discriminative"
+        What training increases: "discriminative" the mean of ``log p(y|v)``, along
+        its exact gradient; "generative" that of ``log p(v, y)``, by contrastive
+        divergence; "hybrid" the first plus `alpha` times the second.
+
+    alpha : float, default=0.01
+        Weight of the generative part of the hybrid objective. The other objectives
+        have no use for it.
+
+    learning_rate : float, default=0.1
+        Size of a step along the gradient of the objective (in nats a row).
+
+    batch_size : int, default=10
+        Number of rows in a minibatch. The last minibatch of an epoch may be
+        shorter; its gradient is a mean over its own rows.
+
+    n_iter : int, default=10
+        Number of epochs: passes over the training data.
+
+    verbose : int, default=0
+        If not 0, print a line an epoch. Never changes the model.
+
+    random_state : int, RandomState instance or None, default=None
+        Seeds the initial weights, the order of the rows and all sampling. An int
+        gives the same model bit for bit, on any number of threads.
+
+    n_gibbs_steps : int, default=1
+        Gibbs sweeps of the chains for each minibatch, where the objective has a
+        generative part.
+
+    persistent : bool, default=False
+        Whether those chains go on from where the last minibatch left them (PCD) or
+        start at the rows of the minibatch and their labels (CD).
+
+    momentum : float, default=0.0
+        Share of the last step's velocity in the next one, in [0, 1).
+
+    weight_decay : float, default=0.0
+        Strength of the L2 penalty ``weight_decay / 2 * (||components_||^2 +
+        ||label_components_||^2)``, subtracted from the objective.
+
+    learning_rate_schedule : {"constant", "linear"}, default="constant"
+        "linear" lets the learning rate fall linearly to zero over the `n_iter`
+        epochs of `fit`. `partial_fit` always uses `learning_rate`.
+
+    average : bool, default=True
+        Whether the fitted parameters are the mean over the minibatches of the
+        last epoch (for `partial_fit`, of the call) instead of the last ones.
+        Training goes on from the last ones.
+
+    warm_start : bool, default=False
+        Whether `fit` goes on from the current parameters and chains.
+
+    unlabeled : int, float, str or None, default=None
+        The value of y that marks a row whose label is not known. Such rows take part
+        in the generative part of the objective, with ``log p(v)`` in the place of
+        ``log p(v, y)``; with "discriminative" they change nothing. None means that
+        all labels are known.
+
+    early_stopping : bool, default=False
+        Whether `fit` holds some rows out, watches the `monitor` on them, and stops
+        when it has got no better for `n_iter_no_change` epochs. The fitted
+        parameters are then those of the best epoch of the call; training that
+        goes on (`warm_start`) goes on from the last one. `partial_fit` does not
+        support it.
+
+    validation_fraction : float, default=0.1
+        Share of the labelled rows that `early_stopping` holds out, by a permutation
+        drawn from `random_state`; the same ones when `fit` goes on with the same
+        data.
+
+    n_iter_no_change : int, default=5
+        So many epochs in a row without progress end an early-stopped fit.
+
+    tol : float, default=1e-4
+        What an epoch has to gain on the best one to count as progress.
+
+    monitor : {"accuracy", "log_likelihood"}, default="accuracy"
+        What `early_stopping` watches on the rows held out: the share of them that is
+        classified rightly, or the mean of ``log p(y|v)`` in nats.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+
+    components_ : ndarray of shape (n_components, n_features)
+        Weights between hidden and visible units.
+
+    label_components_ : ndarray of shape (n_components, n_classes)
+        Weights between hidden units and labels.
+
+    intercept_hidden_ : ndarray of shape (n_components,)
+        Biases of the hidden units.
+
+    intercept_visible_ : ndarray of shape (n_features,)
+        Biases of the visible units. The discriminative objective says nothing of
+        them: they stay at the log-odds of the features.
+
+    intercept_label_ : ndarray of shape (n_classes,)
+        Biases of the labels.
+
+    visible_mean_ : ndarray of shape (n_features,)
+        Mean of the training data.
+
+    h_samples_ : ndarray of shape (batch_size, n_components)
+        States (0 or 1) of the hidden units of the persistent chains. Only with
+        ``persistent=True`` and a generative part of the objective.
+
+    n_iter_ : int
+        Number of epochs since the parameters were initialised.
+
+    history_ : dict of list
+        For every epoch: "learning_rate" (of its first minibatch), "seconds" of
+        training, "weight_norm" (Frobenius norm of `components_`), "log_likelihood"
+        (mean ``log p(y|v)``, nats) and "accuracy", both of the labelled training
+        rows, each as it was just before the step that it contributed to. With
+        `early_stopping` also "validation_log_likelihood" and "validation_accuracy",
+        of the rows held out. NaN where there was no labelled row.
+
+    best_n_iter_ : int
+        `n_iter_` after the epoch whose parameters were kept. Only with
+        `early_stopping`.
+
+    n_features_in_ : int
+        Number of features seen during `fit`.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`. Defined only when X has feature
+        names that are all strings.
+
+    See Also
+    --------
+    BernoulliRBM : The model without labels.
+    sklearn.neural_network.MLPClassifier : A discriminative net with one hidden
+        layer.
+
+    Notes
+    -----
+    Values between 0 and 1 are probabilities. bool, uint8 and CSR data are used as
+    they are, and made dense a minibatch at a time. A fit takes no `sample_weight`,
+    since stochastic steps on a weighted row are not the same as a repeated row.
+
+    For a row without a label the positive phase weighs the hidden units under every
+    label with ``p(y|v)``, rather than drawing a label: the same gradient on average,
+    with less noise and at no cost, since all of it is at hand. Its chain starts at a
+    label drawn from ``p(y|v)``.
+
+    References
+    ----------
+    .. [1] H. Larochelle, Y. Bengio, "Classification using discriminative restricted
+       Boltzmann machines", ICML 2008.
+    .. [2] H. Larochelle, M. Mandel, R. Pascanu, Y. Bengio, "Learning algorithms for
+       the classification restricted Boltzmann machine", JMLR 13, 2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn_ebm import RBMClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = RBMClassifier(50, random_state=0).fit(X[:1500] / 16, y[:1500])
+    >>> model.predict_proba(X[1500:] / 16).shape
+    (297, 10)
+    >>> model.score(X[1500:] / 16, y[1500:]) > 0.85
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "objective": [StrOptions({"discriminative", "generative", "hybrid"})],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "n_iter": [Interval(Integral, 0, None, closed="left")],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+        "n_gibbs_steps": [Interval(Integral, 1, None, closed="left")],
+        "persistent": ["boolean"],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "learning_rate_schedule": [StrOptions({"constant", "linear"})],
+        "average": ["boolean"],
+        "warm_start": ["boolean"],
+        "unlabeled": [Real, str, None],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "monitor": [StrOptions({"accuracy", "log_likelihood"})],
+    }
+
+    def __init__(
+        self,
+        n_components=256,
+        *,
+        objective="discriminative",
+        alpha=0.01,
+        learning_rate=0.1,
+        batch_size=10,
+        n_iter=10,
+        verbose=0,
+        random_state=None,
+        n_gibbs_steps=1,
+        persistent=False,
+        momentum=0.0,
+        weight_decay=0.0,
+        learning_rate_schedule="constant",
+        average=True,
+        warm_start=False,
+        unlabeled=None,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=5,
+        tol=1e-4,
+        monitor="accuracy",
+    ):
+        self.n_components = n_components
+        self.objective = objective
+        self.alpha = alpha
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.n_iter = n_iter
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_gibbs_steps = n_gibbs_steps
+        self.persistent = persistent
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.learning_rate_schedule = learning_rate_schedule
+        self.average = average
+        self.warm_start = warm_start
+        self.unlabeled = unlabeled
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.monitor = monitor
+
+    # ---- Training ----
+
+    @with_callbacks
+    def fit(self, X, y):
+        """Fit the model to the data X and the labels y.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data, values in [0, 1].
+
+        y : array-like of shape (n_samples,)
+            Labels: numbers or strings; `unlabeled` where they are not known.
+
+        Returns
+        -------
+        self : RBMClassifier
+            The fitted model.
+        """
+        check_parameters(self)
+        goes_on = self.warm_start and hasattr(self, "_state")
+        X, rows, codes, division = self._begin(X, y, None, goes_on)
+        callbacks = self._init_callback_context(max_subtasks=self.n_iter)
+        callbacks.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        monitor = stopping = None
+        if self.early_stopping:
+            monitor = _HeldOut(X, codes, division.held_out, self._dtype())
+            stopping = Stopping(self.monitor, self.tol, self.n_iter_no_change)
+        run = Run(self._trainer(rows, codes, division), division, monitor, stopping)
+        watched = monitor is not None or is_watched(self)
+        try:
+            for epoch in range(self.n_iter):
+                task = callbacks.subcontext(task_name="epoch")
+                task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+                rates = minibatch_rates(
+                    self.learning_rate,
+                    self.learning_rate_schedule,
+                    epoch,
+                    self.n_iter,
+                    run.n_batches,
+                )
+                # Only the last epoch's average is kept, but a watcher may want
+                # to see, or to stop at, any epoch.
+                averaging = self.average and (watched or epoch == self.n_iter - 1)
+                self._train_epoch(run, rates, averaging)
+                if task.call_on_fit_task_end(
+                    estimator=self,
+                    X=X,
+                    y=y,
+                    reconstruction_attributes=lambda: self._fitted(run),
+                ):
+                    break
+                if stopping is not None and stopping.done:
+                    break
+        finally:
+            # Also when interrupted: what has been learned is kept.
+            self._store(run)
+        callbacks.call_on_fit_task_end(
+            estimator=self, X=X, y=y, reconstruction_attributes=dict
+        )
+        return self
+
+    def partial_fit(self, X, y, classes=None):
+        """Train the model on one pass over the rows of X, in minibatches.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data, any number of rows, values in [0, 1].
+
+        y : array-like of shape (n_samples,)
+            Labels; `unlabeled` where they are not known.
+
+        classes : array-like of shape (n_classes,), default=None
+            All labels there will be. Needed in the first call of a model that has
+            not been fitted; later calls may repeat it.
+
+        Returns
+        -------
+        self : RBMClassifier
+            The fitted model.
+        """
+        check_parameters(self)
+        if self.early_stopping:
+            raise ValueError("partial_fit does not support early_stopping=True.")
+        goes_on = hasattr(self, "_state")
+        classes = self._check_classes(classes, goes_on)
+        X, rows, codes, division = self._begin(X, y, classes, goes_on)
+        run = Run(self._trainer(rows, codes, division), division)
+        rates = np.full(run.n_batches, float(self.learning_rate))
+        try:
+            self._train_epoch(run, rates, self.average)
+        finally:
+            self._store(run)
+        return self
+
+    def _begin(self, X, y, classes, goes_on):
+        """Check the data; begin with new parameters, or go on with those there are.
+
+        Returns X, its Rows, the number of every row's class (-1 if not known) and
+        which rows are trained on.
+        """
+        labels, known = self._check_labels(y)
+        if goes_on and len(self._state["parameters"][0]) != self.n_components:
+            raise ValueError(
+                f"n_components={self.n_components} does not fit the model that "
+                f"training goes on from, which has {len(self.components_)}."
+            )
+        dtype = self._dtype() if goes_on else None
+        X, rows = check_rows(self, X, reset=not goes_on, dtype=dtype)
+        check_consistent_length(X, labels)
+        if classes is None:
+            classes = self.classes_ if goes_on else np.unique(labels[known])
+        codes = np.full(len(labels), -1, np.int32)
+        codes[known] = codes_of(labels[known], classes)
+        if self.objective == "discriminative" and not known.all():
+            # Rows without a label must not matter, not even in the means.
+            X, codes = X[known], codes[known]
+            rows = Rows(X, rows.dtype) if len(codes) else rows
+        if len(codes) == 0 or not (goes_on or known.any()):
+            raise ValueError(
+                f"y has no label: all of it is unlabeled={self.unlabeled!r}, from "
+                f"which {type(self).__name__}(objective={self.objective!r}) cannot "
+                "learn what the classes are."
+            )
+        rng = check_random_state(self.random_state)
+        key = self._state["key"] if goes_on else random_key(rng)
+        fraction = self.validation_fraction if self.early_stopping else 0
+        division = _Division(codes, fraction, key)
+        if goes_on:
+            self._go_on(rows)
+        else:
+            self._initialise(rows, codes, classes, key, rng)
+        return X, rows, codes, division
+
+    def _check_labels(self, y):
+        """Return the labels, and which of them are known."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is "
+                "None."
+            )
+        labels = column_or_1d(y, warn=True)
+        if self.unlabeled is None:
+            known = np.ones(len(labels), bool)
+        else:
+            known = np.broadcast_to(labels != self.unlabeled, labels.shape)
+        if known.any():
+            check_classification_targets(labels[known])
+        return labels, known
+
+    def _check_classes(self, classes, goes_on):
+        """Return the classes that partial_fit is told of, sorted, or None."""
+        if classes is None:
+            if not goes_on:
+                raise ValueError(
+                    "classes must be passed on the first call to partial_fit."
+                )
+            return None
+        classes = np.unique(column_or_1d(classes))
+        if goes_on and not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"classes={classes.tolist()} are not those of the model so far, "
+                f"{self.classes_.tolist()}."
+            )
+        if self.unlabeled is not None and np.any(classes == self.unlabeled):
+            raise ValueError(
+                f"unlabeled={self.unlabeled!r} marks rows without a label and cannot "
+                "be one of the classes."
+            )
+        return classes
+
+    def _dtype(self):
+        """Dtype of the model that training goes on from."""
+        return self._state["parameters"][0].dtype
+
+    def _initialise(self, rows, codes, classes, key, rng):
+        """Parameters and random keys before the first epoch."""
+        components = rng.normal(0, 0.01, (self.n_components, rows.n_columns))
+        labels = rng.normal(0, 0.01, (self.n_components, len(classes)))
+        # Smoothed: a feature that was never on may still be. (Clipped: a warning
+        # has been given if these are not means of probabilities.)
+        mean = np.clip(rows.column_means, 0, 1)
+        n = rows.n_rows
+        odds = (n * mean + 0.5) / (n * (1 - mean) + 0.5)
+        counts = np.bincount(codes[codes >= 0], minlength=len(classes)) + 0.5
+        parameters = (
+            components,
+            labels,
+            np.zeros(self.n_components),
+            np.log(odds),
+            np.log(counts / counts.sum()),
+        )
+        self.classes_ = classes
+        self._state = {
+            "parameters": tuple(part.astype(rows.dtype) for part in parameters),
+            "visible_mean": rows.column_means,
+            "n_seen": n,
+            "key": key,
+            "step": 0,
+        }
+        self._sampling_key, self._sampling_step = random_key(rng), 0
+        self.n_iter_ = 0
+        self.history_ = {name: [] for name in HISTORY}
+        self.__dict__.pop("h_samples_", None)
+
+    def _go_on(self, rows):
+        """Take rows into the mean of those of all calls."""
+        state = self._state
+        n_seen = state["n_seen"] + rows.n_rows
+        change = (rows.column_means - state["visible_mean"]) * (rows.n_rows / n_seen)
+        self._state = state | {
+            "visible_mean": state["visible_mean"] + change,
+            "n_seen": n_seen,
+        }
+
+    def _trainer(self, rows, codes, division):
+        """Return a kernel that goes on from the state of the training."""
+        state = self._state
+        weights = {"discriminative": (1, 0), "generative": (0, 1)}
+        discriminative, generative = weights.get(self.objective, (1, self.alpha))
+        chains = None
+        if self.persistent and generative:
+            chains = self._chains()
+        trainer = ClassifierTrainer(
+            rows,
+            codes,
+            state["parameters"],
+            batch_size=self.batch_size,
+            key=state["key"],
+            step=state["step"],
+            # Minibatches have their share of labelled rows on average only: a sum,
+            # scaled once for all, estimates their mean without bias.
+            discriminative=discriminative * division.rows_a_label,
+            generative=generative,
+            n_gibbs_steps=self.n_gibbs_steps,
+            chains=chains,
+        )
+        trainer.momentum = self.momentum
+        trainer.weight_decay = self.weight_decay
+        if self.momentum:
+            trainer.start_velocity(state.get("velocity"))
+        return trainer
+
+    def _chains(self):
+        """Hidden states to start from: the last ones, or new ones."""
+        chains = getattr(self, "h_samples_", None)
+        if chains is not None and len(chains) == self.batch_size:
+            return chains
+        state = self._state
+        rng = np.random.default_rng([state["key"], state["step"], 1])
+        components, _, intercept, *_ = state["parameters"]
+        # Not by BLAS, whose sums depend on the number of threads.
+        field = np.einsum("ij,j->i", components, state["visible_mean"])
+        return rng.random((self.batch_size, len(field))) < expit(intercept + field)
+
+    def _train_epoch(self, run, rates, averaging):
+        """One pass over the data, entered in the history."""
+        entry = run.epoch(self._state["key"], rates, averaging)
+        entry["log_likelihood"], entry["accuracy"] = run.trainer.seen()
+        # An interrupt finds all of an epoch's entry or nothing of it; and whoever
+        # kept the history as it was keeps it so.
+        self.__dict__.update(
+            history_=extended(self.history_, self.n_iter_, entry),
+            n_iter_=self.n_iter_ + 1,
+        )
+        run.end_epoch(entry, self.n_iter_)
+        if self.verbose:
+            _report(self, entry)
+
+    def _fitted(self, run):
+        """Return the public attributes that a run has arrived at."""
+        components, labels, hidden, visible, label = run.parameters()
+        fitted = {
+            "components_": components,
+            "label_components_": labels,
+            "intercept_hidden_": hidden,
+            "intercept_visible_": visible,
+            "intercept_label_": label,
+            "visible_mean_": self._state["visible_mean"].astype(components.dtype),
+        }
+        if run.best is not None:
+            fitted["best_n_iter_"] = run.best["n_iter"]
+        if run.trainer.persistent:
+            fitted["h_samples_"] = run.trainer.chains()
+        return fitted
+
+    def _store(self, run):
+        """Keep what a run has arrived at, and what it needs to go on."""
+        state = self._state | {
+            "parameters": run.trainer.parameters(),
+            "step": int(run.trainer.next_step),
+        }
+        if self.momentum:
+            state["velocity"] = run.trainer.velocities()
+        self.__dict__.pop("best_n_iter_", None)
+        self.__dict__.update(self._fitted(run), _state=state)
+
+
+class _Division:
+    """Rows to train on, and labelled rows held out of the training.
+
+    Attributes
+    ----------
+    training, held_out : ndarray
+        Numbers of the rows.
+
+    n_rows : int
+        Number of rows to train on.
+
+    rows_a_label : float
+        How many of them there are for each one that has a label.
+    """
+
+    def __init__(self, codes, fraction, key):
+        labelled = np.flatnonzero(codes >= 0)
+        n_held_out = math.ceil(fraction * len(labelled))
+        if n_held_out and n_held_out == len(labelled):
+            raise ValueError(
+                f"validation_fraction={fraction} leaves no labels to train on of the "
+                f"{len(labelled)} there are."
+            )
+        order = np.random.default_rng([key, 0, 2]).permutation(labelled)
+        self.held_out = np.sort(order[:n_held_out])
+        self.training = np.delete(np.arange(len(codes)), self.held_out)
+        self.n_rows = len(self.training)
+        n_labelled = len(labelled) - n_held_out
+        self.rows_a_label = self.n_rows / n_labelled if n_labelled else 0.0
+
+
+class _HeldOut:
+    """How well rows that are not trained on are classified."""
+
+    def __init__(self, X, codes, numbers, dtype):
+        self.X, self.codes = X[numbers], codes[numbers]
+        self.rows = Rows(self.X, dtype)
+
+    def measure(self, parameters):
+        """Names and values, of a model with these parameters."""
+        scores, _ = scores_of(self.X, self.rows, parameters)
+        own = log_softmax(scores, axis=1)[np.arange(len(scores)), self.codes]
+        hits = scores.argmax(axis=1) == self.codes
+        return {
+            "validation_log_likelihood": float(own.mean()),
+            "validation_accuracy": float(hits.mean()),
+        }
+
+
+def _report(model, entry):
+    """Print a line about an epoch."""
+    text = (
+        f"log-likelihood = {entry['log_likelihood']:.4f}, "
+        f"accuracy = {entry['accuracy']:.4f}"
+    )
+    if "validation_accuracy" in entry:
+        text += (
+            f" (validation {entry['validation_log_likelihood']:.4f}, "
+            f"{entry['validation_accuracy']:.4f})"
+        )
+    print(
+        f"[{type(model).__name__}] Iteration {model.n_iter_}, {text}, "
+        f"time = {entry['seconds']:.2f}s"
+    )
