@@ -12,7 +12,7 @@ import sys
 import joblib
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 from sklearn_ebm import (
     ICA,
@@ -24,6 +24,7 @@ from sklearn_ebm import (
     SlowFeatureAnalysis,
     SparseCoding,
 )
+from sklearn_ebm import BernoulliRBM, RBMClassifier
 
 BOLTZMANN_ESTIMATORS = [
     BernoulliRBM(n_components=4, n_iter=3, random_state=0),
@@ -39,6 +40,19 @@ BOLTZMANN_ESTIMATORS = [
         random_state=0,
     ),
     BernoulliRBM(n_components=4, n_iter=3, missing="latent", random_state=0),
+]
+CLASSIFIERS = [
+    RBMClassifier(n_components=8, n_iter=5, learning_rate=0.5, random_state=0),
+    RBMClassifier(
+        n_components=8,
+        n_iter=10,
+        learning_rate=0.3,
+        objective="hybrid",
+        persistent=True,
+        momentum=0.5,
+        weight_decay=1e-3,
+        random_state=0,
+    ),
 ]
 # A new estimator joins by being added here: all that is promised of every
 # estimator is then tested of it, as far as it has the methods.
@@ -58,6 +72,7 @@ PUBLIC_ESTIMATORS = [
     SparseCoding(n_components=4, max_iter=3, random_state=0),
     SparseCoding(n_components=4, max_iter=3, batch_size=None, random_state=0),
     SparseCoding(n_components=4, max_iter=3, algorithm="omp", random_state=0),
+    *CLASSIFIERS,
 ]
 # Large enough for several threads; batches below and above 128 rows.
 LARGE_ESTIMATORS = [
@@ -74,6 +89,16 @@ LARGE_ESTIMATORS = [
 ]
 # Methods that neither draw nor change anything.
 READ_ONLY = ["transform", "score_samples", "free_energy", "reconstruct", "objective"]
+READ_ONLY = [
+    "transform",
+    "score_samples",
+    "free_energy",
+    "reconstruct",
+    "predict",
+    "predict_proba",
+    "predict_log_proba",
+    "decision_function",
+]
 
 
 def name_of(estimator):
@@ -85,6 +110,22 @@ def name_of(estimator):
 
 every_estimator = pytest.mark.parametrize("estimator", PUBLIC_ESTIMATORS, ids=name_of)
 every_rbm = pytest.mark.parametrize("estimator", BOLTZMANN_ESTIMATORS, ids=name_of)
+
+
+# ---- What every estimator can do ----
+
+
+def labels_for(model, X):
+    """What `fit` takes besides X: labels for a classifier (any will do)."""
+    if not is_classifier(model):
+        return ()
+    n_rows = X.shape[0] if getattr(X, "shape", ()) else np.size(X)
+    return (np.arange(n_rows) % 3,)
+
+
+def fit(model, X, method="fit"):
+    """Fit an estimator to X by one of its methods, and to labels if it needs them."""
+    return getattr(model, method)(X, *labels_for(model, X))
 
 
 # ---- What is compared ----
@@ -133,8 +174,8 @@ def draws(model, X):
 def go_on(model, X):
     """Train a fitted model further, if it can be."""
     if "warm_start" in model.get_params():
-        model.set_params(warm_start=True).fit(X)
-    return model.partial_fit(X[:50]) if hasattr(model, "partial_fit") else model
+        fit(model.set_params(warm_start=True), X)
+    return fit(model, X[:50], "partial_fit") if hasattr(model, "partial_fit") else model
 
 
 def assert_agree(found, wanted):

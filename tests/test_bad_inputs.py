@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
-from common import every_estimator, fitted_state
+from common import every_estimator, fit, fitted_state
 from sklearn_ebm import BernoulliRBM
 
 NAN, INF = float("nan"), float("inf")
@@ -88,7 +88,7 @@ def test_every_parameter_is_checked_and_named(estimator, digits):
             if not hasattr(bad, method):
                 continue
             with pytest.raises((TypeError, ValueError)) as caught:
-                getattr(bad, method)(digits[:20])
+                fit(bad, digits[:20], method)
             for said in (f"'{name}'", repr(wrong), type(bad).__name__):
                 assert said in str(caught.value)
             assert not fitted_state(bad)
@@ -176,11 +176,12 @@ def test_bad_data_of_every_estimator(case, estimator, digits):
     if "NaN" in case and get_tags(estimator).input_tags.allow_nan:
         return
     make, message = BAD_DATA[case]
-    model = clone(estimator).fit(digits[:100])
+    model = fit(clone(estimator), digits[:100])
     for method in ("fit", "partial_fit", "fit_transform", "transform", "score_samples"):
         if hasattr(model, method):
+            X = make(digits[:20].copy())
             with pytest.raises((TypeError, ValueError), match=message):
-                getattr(model, method)(make(digits[:20].copy()))
+                fit(model, X, method) if "fit" in method else getattr(model, method)(X)
 
 
 @pytest.mark.parametrize("case", BAD_DATA)

@@ -30,9 +30,11 @@ from common import (
     draws,
     every_estimator,
     every_rbm,
+    fit,
     fitted_floats,
     fitted_state,
     go_on,
+    labels_for,
     name_of,
     outputs,
     run_python,
@@ -81,7 +83,7 @@ COPIES = {
 @every_estimator
 @pytest.mark.parametrize("how", COPIES)
 def test_copy_is_the_same_model(estimator, how, digits, tmp_path):
-    model = clone(estimator).fit(digits[:100])
+    model = fit(clone(estimator), digits[:100])
     twin = COPIES[how](model, tmp_path)
     assert twin.get_params() == model.get_params()
     assert_same(outputs(twin, digits), outputs(model, digits))
@@ -90,7 +92,7 @@ def test_copy_is_the_same_model(estimator, how, digits, tmp_path):
 @every_estimator
 @pytest.mark.parametrize("how", COPIES)
 def test_copy_goes_on_like_the_original(estimator, how, digits, tmp_path):
-    model = clone(estimator).fit(digits[:100])
+    model = fit(clone(estimator), digits[:100])
     twin = COPIES[how](model, tmp_path)
     for copy_ in (model, twin):
         go_on(copy_, digits[50:150])
@@ -100,7 +102,7 @@ def test_copy_goes_on_like_the_original(estimator, how, digits, tmp_path):
 
 @every_estimator
 def test_pickle_reaches_another_process(estimator, digits, tmp_path):
-    model = clone(estimator).fit(digits[:100])
+    model = fit(clone(estimator), digits[:100])
     joblib.dump((model, digits), tmp_path / "model.joblib")
     code = (
         "import joblib, sys, common;"
@@ -112,7 +114,7 @@ def test_pickle_reaches_another_process(estimator, digits, tmp_path):
 
 @every_estimator
 def test_a_copy_shares_nothing_with_the_original(estimator, digits):
-    model = clone(estimator).fit(digits[:100])
+    model = fit(clone(estimator), digits[:100])
     before = copy.deepcopy(model)
     twin = copy.deepcopy(model)
     go_on(twin, digits[:50])
@@ -122,10 +124,10 @@ def test_a_copy_shares_nothing_with_the_original(estimator, digits):
 
 @every_estimator
 def test_clone_forgets_the_fit(estimator, digits):
-    model = clone(estimator).fit(digits[:100])
+    model = fit(clone(estimator), digits[:100])
     twin = clone(model)
     assert not fitted_state(twin)
-    assert_same_model(twin.fit(digits[:100]), model)
+    assert_same_model(fit(twin, digits[:100]), model)
 
 
 @every_estimator
@@ -143,14 +145,14 @@ def test_fitted_state_is_arrays_and_plain_values(estimator, digits):
         else:
             assert value is None or type(value) in (bool, int, float, str), where
 
-    model = go_on(clone(estimator).fit(digits[:100]), digits[:30])
+    model = go_on(fit(clone(estimator), digits[:100]), digits[:30])
     draws(model, digits[:5])
     check(vars(model), type(model).__name__)
 
 
 @every_estimator
 def test_damaged_components_are_refused(estimator, digits):
-    model = clone(estimator).fit(digits[:100])
+    model = fit(clone(estimator), digits[:100])
     model.components_ = model.components_[:, :-1]
     with pytest.raises(ValueError, match=f"{type(model).__name__} .*components_"):
         pickle.loads(pickle.dumps(model))
@@ -161,7 +163,7 @@ def test_damaged_components_are_refused(estimator, digits):
     "name", ["components_", "intercept_hidden_", "intercept_visible_"]
 )
 def test_damaged_pickle_is_refused(estimator, name, digits):
-    model = clone(estimator).fit(digits[:100])
+    model = fit(clone(estimator), digits[:100])
     setattr(model, name, getattr(model, name)[:-1])
     with pytest.raises(ValueError, match=r"intercept|components"):
         pickle.loads(pickle.dumps(model))
@@ -174,7 +176,7 @@ def test_damaged_pickle_is_refused(estimator, name, digits):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_float_dtype_is_kept(estimator, dtype, digits):
     X = digits[:100].astype(dtype)
-    model = go_on(clone(estimator).fit(X), X[:50])
+    model = go_on(fit(clone(estimator), X), X[:50])
     floats = fitted_floats(model)
     assert "components_" in floats
     assert {name: array.dtype for name, array in floats.items()} == dict.fromkeys(
@@ -209,7 +211,7 @@ def test_partial_fit_keeps_the_dtype_of_the_model(
 def test_bits_give_the_model_of_float32(estimator, dtype, binary_digits):
     X = binary_digits[:150].astype(dtype)
     floats = binary_digits[:150].astype(np.float32)
-    model, wanted = clone(estimator).fit(X), clone(estimator).fit(floats)
+    model, wanted = fit(clone(estimator), X), fit(clone(estimator), floats)
     assert model.transform(X).dtype == np.float32
     assert_same_model(model, wanted)
     assert_same(outputs(model, X), outputs(wanted, floats))
@@ -222,7 +224,7 @@ def test_bits_give_the_model_of_float32(estimator, dtype, binary_digits):
 def test_other_numbers_are_taken_as_float64(estimator, dtype, binary_digits):
     X = binary_digits[:100].astype(dtype)
     floats = binary_digits[:100].astype(np.float64)
-    model, wanted = clone(estimator).fit(X), clone(estimator).fit(floats)
+    model, wanted = fit(clone(estimator), X), fit(clone(estimator), floats)
     assert_same_model(model, wanted)
     assert_same(outputs(model, X), outputs(wanted, floats))
 
@@ -235,13 +237,13 @@ def test_names_of_features(estimator, digits):
     pandas = pytest.importorskip("pandas")
     columns = [f"pixel {n}" for n in range(64)]
     frame = pandas.DataFrame(digits[:75], columns=columns)
-    model = clone(estimator).fit(frame)
+    model = fit(clone(estimator), frame)
     assert list(model.feature_names_in_) == columns
     assert model.n_features_in_ == 64
     assert_same(outputs(model, frame), outputs(model, frame.to_numpy()))
     with pytest.raises(ValueError, match="feature names"):
         model.transform(frame[columns[::-1]])
-    plain = clone(estimator).fit(digits[:75])
+    plain = fit(clone(estimator), digits[:75])
     assert not hasattr(plain, "feature_names_in_")
     model.__dict__.pop("feature_names_in_")
     assert_same_model(model, plain)
@@ -250,7 +252,7 @@ def test_names_of_features(estimator, digits):
 @every_estimator
 def test_names_out_and_set_output(estimator, digits):
     pandas = pytest.importorskip("pandas")
-    model = clone(estimator).fit(digits[:75])
+    model = fit(clone(estimator), digits[:75])
     names = model.get_feature_names_out()
     width = model.transform(digits[:3]).shape[1]
     prefix = type(model).__name__.lower()
@@ -262,7 +264,7 @@ def test_names_out_and_set_output(estimator, digits):
     assert list(found.columns) == list(names)
     assert found.index.equals(index)
     assert_same(found.to_numpy(), wanted)
-    again = clone(model).fit_transform(digits[:75])
+    again = fit(clone(model), digits[:75], "fit_transform")
     assert list(again.columns) == list(names)
     np.testing.assert_allclose(again.to_numpy(), wanted, rtol=1e-10, atol=1e-10)
 
@@ -270,7 +272,7 @@ def test_names_out_and_set_output(estimator, digits):
 @every_rbm
 def test_set_output_leaves_the_visible_space_alone(estimator, digits):
     pytest.importorskip("pandas")
-    model = clone(estimator).fit(digits[:75]).set_output(transform="pandas")
+    model = fit(clone(estimator), digits[:75]).set_output(transform="pandas")
     wanted = model.transform(digits[:75]).to_numpy()
     assert_same(clone(model).fit_transform(digits[:75]).to_numpy(), wanted)
     np.testing.assert_allclose(
@@ -286,10 +288,10 @@ def test_same_seed_same_model(estimator, digits):
     first = clone(estimator)
     if "random_state" in first.get_params():
         first.set_params(random_state=3)
-    first.fit(digits[:100])
-    again = clone(first).fit(digits[:100])
+    fit(first, digits[:100])
+    again = fit(clone(first), digits[:100])
     assert_same_model(again, first)
-    assert_same_model(first.fit(digits[:100]), again)
+    assert_same_model(fit(first, digits[:100]), again)
 
 
 @every_rbm
@@ -313,7 +315,7 @@ def test_random_state_instance_goes_on(estimator, digits):
 @every_estimator
 def test_global_generator_is_left_alone(estimator, digits):
     before = joblib.hash(np.random.get_state())
-    model = go_on(clone(estimator).fit(digits[:100]), digits[:100])
+    model = go_on(fit(clone(estimator), digits[:100]), digits[:100])
     draws(model, digits[:10])
     if hasattr(model, "sample"):
         model.sample(3, random_state=0)
@@ -325,7 +327,7 @@ def test_global_generator_is_left_alone(estimator, digits):
 
 @every_estimator
 def test_quiet_unless_asked_otherwise(estimator, digits, capsys):
-    draws(go_on(clone(estimator).fit(digits[:600]), digits[:100]), digits[:10])
+    draws(go_on(fit(clone(estimator), digits[:600]), digits[:100]), digits[:10])
     assert capsys.readouterr() == ("", "")
 
 
@@ -335,8 +337,8 @@ def test_quiet_unless_asked_otherwise(estimator, digits, capsys):
     ids=name_of,
 )
 def test_verbose_prints_a_line_an_iteration(estimator, digits, capsys):
-    quiet = clone(estimator).fit(digits[:600])
-    model = clone(estimator).set_params(verbose=1).fit(digits[:600])
+    quiet = fit(clone(estimator), digits[:600])
+    model = fit(clone(estimator).set_params(verbose=1), digits[:600])
     printed = capsys.readouterr()
     lines = printed.out.splitlines()
     assert len(lines) == model.n_iter_
@@ -348,7 +350,7 @@ def test_verbose_prints_a_line_an_iteration(estimator, digits, capsys):
 
 @every_rbm
 def test_verbose_adds_to_the_history_only(estimator, digits):
-    quiet = clone(estimator).fit(digits[:600])
+    quiet = fit(clone(estimator), digits[:600])
     model = clone(estimator).set_params(verbose=1).fit(digits[:600])
     assert model.n_iter_ == model.n_iter
     for name in set(model.history_) - set(quiet.history_):
@@ -396,11 +398,12 @@ def test_grid_search_over_a_pipeline(n_jobs, digits, labels):
 def test_grid_search_needs_no_scorer(estimator, digits):
     grid = {"n_components": [1, 16]}
     search = GridSearchCV(estimator, grid, cv=3, error_score="raise")
-    search.fit(digits[:600])
+    fit(search, digits[:600])
     if estimator in BOLTZMANN_ESTIMATORS:
         assert search.best_params_ == {"n_components": 16}
-    wanted = search.best_estimator_.score(digits)
-    assert search.score(digits) == wanted
+    y = labels_for(search, digits)
+    wanted = search.best_estimator_.score(digits, *y)
+    assert search.score(digits, *y) == wanted
 
 
 # ---- Promises about what is refused ----
@@ -408,8 +411,9 @@ def test_grid_search_needs_no_scorer(estimator, digits):
 
 @every_estimator
 def test_fit_takes_no_sample_weight(estimator, digits):
+    X = digits[:50]
     with pytest.raises(TypeError, match="sample_weight"):
-        clone(estimator).fit(digits[:50], sample_weight=np.ones(50))
+        clone(estimator).fit(X, *labels_for(estimator, X), sample_weight=np.ones(50))
 
 
 @pytest.mark.parametrize(
@@ -423,7 +427,7 @@ def test_fit_takes_no_sample_weight(estimator, digits):
 )
 @pytest.mark.parametrize("bad", ["not finite", "shape"])
 def test_refused_data_leave_the_model_alone(estimator, method, bad, digits):
-    model = clone(estimator).fit(digits[:100])
+    model = fit(clone(estimator), digits[:100])
     warm = "warm_start" in model.get_params()
     if warm:
         model.set_params(warm_start=True)
@@ -434,6 +438,6 @@ def test_refused_data_leave_the_model_alone(estimator, method, bad, digits):
         # A fit that begins anew takes any number of features, but not one dimension.
         X = X[:3, :5] if warm or method == "partial_fit" else X[0]
     with pytest.raises(ValueError):
-        getattr(model, method)(X)
+        fit(model, X, method)
     assert_same_model(model, before)
     assert_same(outputs(model, digits[:20]), outputs(before, digits[:20]))

@@ -23,6 +23,7 @@ from common import (
     draws,
     every_estimator,
     every_rbm,
+    fit,
     go_on,
     large_data,
     name_of,
@@ -91,7 +92,7 @@ def test_csr_gives_the_model_of_the_dense_array(
     X = CSR_FORMS[form](container(dense))
     np.testing.assert_array_equal(X.toarray(), dense)
     parts = X.data.copy(), X.indices.copy(), X.indptr.copy()
-    model, wanted = clone(estimator).fit(X), clone(estimator).fit(dense)
+    model, wanted = fit(clone(estimator), X), fit(clone(estimator), dense)
     assert_same_model(model, wanted)
     assert_same(outputs(model, X), outputs(wanted, dense))
     assert_same_model(model.partial_fit(X), wanted.partial_fit(dense))
@@ -104,7 +105,7 @@ def test_csr_gives_the_model_of_the_dense_array(
 @pytest.mark.parametrize("format", ["csc", "coo", "lil", "dok"])
 def test_other_sparse_formats_are_converted(estimator, format, digits):
     X = sp.csr_array(digits[:75]).asformat(format)
-    assert_same_model(clone(estimator).fit(X), clone(estimator).fit(digits[:75]))
+    assert_same_model(fit(clone(estimator), X), fit(clone(estimator), digits[:75]))
 
 
 @every_rbm
@@ -112,9 +113,9 @@ def test_other_sparse_formats_are_converted(estimator, format, digits):
 def test_rows_and_columns_of_zeros(estimator, container):
     X = np.zeros((20, 7), dtype=np.float32)
     X[::2, 3] = 1
-    model = clone(estimator).fit(container(X))
+    model = fit(clone(estimator), container(X))
     assert all(np.isfinite(array).all() for array in outputs(model, X).values())
-    assert_same_model(model, clone(estimator).fit(X))
+    assert_same_model(model, fit(clone(estimator), X))
     assert_same(outputs(model, container(X)), outputs(model, X))
 
 
@@ -166,7 +167,7 @@ def test_layout_does_not_matter(estimator, dtype, layout, digits, tmp_path):
     X = LAYOUTS[layout](plain, tmp_path)
     if layout == "big-endian" and dtype == np.float32:
         plain = plain.astype(np.float64)  # not a type the kernels know
-    model, wanted = clone(estimator).fit(X), clone(estimator).fit(plain)
+    model, wanted = fit(clone(estimator), X), fit(clone(estimator), plain)
     assert_same_model(model, wanted)
     assert_same(outputs(model, X), outputs(wanted, plain))
     assert_same_model(model.partial_fit(X), wanted.partial_fit(plain))
@@ -178,7 +179,7 @@ def test_layout_does_not_matter(estimator, dtype, layout, digits, tmp_path):
 def test_read_only_and_mapped_data(estimator, dtype, layout, digits, tmp_path):
     plain = digits[:100].astype(dtype)
     X = LAYOUTS[layout](plain, tmp_path)
-    model, wanted = clone(estimator).fit(X), clone(estimator).fit(plain)
+    model, wanted = fit(clone(estimator), X), fit(clone(estimator), plain)
     assert_same_model(model, wanted)
     assert_same(outputs(model, X), outputs(wanted, plain))
     assert_same_model(go_on(model, X), go_on(wanted, plain))
@@ -189,8 +190,8 @@ def test_read_only_csr(estimator, digits):
     X = sp.csr_array(digits[:75])
     for array in (X.data, X.indices, X.indptr):
         array.setflags(write=False)
-    model = clone(estimator).fit(X)
-    assert_same_model(model, clone(estimator).fit(digits[:75]))
+    model = fit(clone(estimator), X)
+    assert_same_model(model, fit(clone(estimator), digits[:75]))
     assert_same(outputs(model, X), outputs(model, digits[:75]))
 
 
@@ -199,12 +200,12 @@ def test_read_only_csr(estimator, digits):
 def test_data_is_never_changed(estimator, container, digits):
     if container is sp.csr_array and not get_tags(estimator).input_tags.sparse:
         with pytest.raises(TypeError, match=r"[Ss]parse"):
-            clone(estimator).fit(container(digits[:75]))
+            fit(clone(estimator), container(digits[:75]))
         return
     X = container(digits[:75])
     arrays = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
     before = copy.deepcopy(arrays)
-    model = go_on(clone(estimator).fit(X), X)
+    model = go_on(fit(clone(estimator), X), X)
     outputs(model, X)
     draws(model, X)
     assert_same(arrays, before)
@@ -278,7 +279,7 @@ def test_rows_are_independent(estimator, dtype, subset, digits):
 @pytest.mark.parametrize("estimator", [LARGE_ESTIMATORS[0]], ids=name_of)
 def test_rows_are_independent_in_a_large_model(estimator):
     X = large_data()["float32 binary"]
-    model = clone(estimator).fit(X)
+    model = fit(clone(estimator), X)
     wanted = outputs(model, X)
     for rows in (slice(0, 1), slice(100, 131), slice(None, None, 3)):
         of_all = {name: result[rows] for name, result in wanted.items()}
@@ -289,7 +290,7 @@ def test_rows_are_independent_in_a_large_model(estimator):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_do_not_depend_on_the_rows_beside_them(estimator, dtype, digits):
     X = digits[:150].astype(dtype)
-    model = clone(estimator).fit(X[:100])
+    model = fit(clone(estimator), X[:100])
     wanted = outputs(model, X)
     for rows in (slice(5, 6), slice(0, 37), slice(None, None, -7)):
         of_all = {name: result[rows] for name, result in wanted.items()}
@@ -302,7 +303,7 @@ def test_rows_do_not_depend_on_the_rows_beside_them(estimator, dtype, digits):
     ids=name_of,
 )
 def test_score_is_the_mean_of_score_samples(estimator, digits):
-    model = clone(estimator).fit(digits[:100])
+    model = fit(clone(estimator), digits[:100])
     score = model.score(digits, np.zeros(len(digits)))
     assert type(score) is float
     assert score == pytest.approx(model.score_samples(digits).mean(), rel=1e-12)
@@ -310,7 +311,7 @@ def test_score_is_the_mean_of_score_samples(estimator, digits):
 
 @every_estimator
 def test_reading_changes_nothing(estimator, digits):
-    model = clone(estimator).fit(digits[:100])
+    model = fit(clone(estimator), digits[:100])
     before = copy.deepcopy(model)
     first = outputs(model, digits)
     assert_same(outputs(model, digits), first)

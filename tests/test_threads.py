@@ -17,6 +17,7 @@ from common import (
     assert_same_model,
     every_estimator,
     every_rbm,
+    fit,
     fitted_state,
     large_data,
     large_results,
@@ -50,7 +51,7 @@ def test_threadpoolctl_limits_give_the_same_bits(n_threads, one_thread):
 def test_joblib_workers_give_the_model_of_the_main_thread(backend):
     X = large_data()["float32 binary"]
     estimator = LARGE_ESTIMATORS[0]
-    wanted = clone(estimator).fit(X)
+    wanted = fit(clone(estimator), X)
     if backend == "multiprocessing":  # it forks: from a process without threads
         code = (
             "import joblib, common as t;"
@@ -78,7 +79,7 @@ def test_reading_from_several_threads(estimator, digits):
 
 @every_estimator
 def test_reading_one_model_from_several_threads(estimator, digits):
-    model = clone(estimator).fit(digits[:600])
+    model = fit(clone(estimator), digits[:600])
     wanted = outputs(model, digits)
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: outputs(model, digits), range(8)):

@@ -46,7 +46,8 @@ class FittedClassifier(
         y : ndarray of shape (n_samples,)
             The most probable labels.
         """
-        return self.classes_[self._scores(X)[0].argmax(axis=1)]
+        scores, _ = self._scores(X)
+        return self.classes_[scores.argmax(axis=1)]
 
     def predict_proba(self, X):
         """Compute the probabilities of the labels, p(y|v=X), exactly.

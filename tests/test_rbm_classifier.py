@@ -1,0 +1,721 @@
+"""RBMClassifier: its law by enumeration, its gradients, its chains, its labels."""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import expit, log_softmax, logsumexp, softmax
+from scipy.stats import chi2
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from common import all_states, assert_same, assert_same_model, floats, run_python
+from reference import (
+    DRAW_DATA,
+    DRAW_HIDDEN,
+    DRAW_VISIBLE,
+    SEED,
+    bernoulli,
+    generator,
+    random_words,
+)
+from sklearn_ebm import RBMClassifier
+from sklearn_ebm._classifier import ClassifierTrainer
+from sklearn_ebm._rows import Rows
+
+KEY = 0x0123456789ABCDEF
+DRAW_LABEL = 4
+LEAST_P = 1e-6
+OBJECTIVES = {"discriminative": (1.0, 0.0), "generative": (0, 1), "hybrid": (1, 0.3)}
+PARAMETERS = [
+    "components_",
+    "label_components_",
+    "intercept_hidden_",
+    "intercept_visible_",
+    "intercept_label_",
+]
+
+# ---- A machine as plain arrays, and its twin ----
+
+
+def machine(n_hidden, n_visible, n_classes, *, scale=1.0, dtype=np.float64, seed=0):
+    """Weights, label weights, biases: of hidden and visible units and labels."""
+    rng = generator(seed)
+    shapes = [(n_hidden, n_visible), (n_hidden, n_classes)]
+    shapes += [n_hidden, n_visible, n_classes]
+    return tuple((scale * rng.normal(size=shape)).astype(dtype) for shape in shapes)
+
+
+def fields_under(parameters, X):
+    """Fields of the hidden units under every class, (n, n_classes, n_hidden)."""
+    W, U, c, _, _ = (np.float64(part) for part in parameters)
+    return (c + X @ W.T)[:, np.newaxis] + U.T
+
+
+def label_scores(parameters, X):
+    under = np.logaddexp(0, fields_under(parameters, X))
+    return parameters[4] + under.sum(axis=-1)
+
+
+def draw_labels(p, *, step):
+    """The kernel's draws of labels with probabilities p."""
+    words = random_words([0], np.arange(len(p)), step, DRAW_LABEL, KEY)[:, 0]
+    u = (words[:, 0] + words[:, 1] / 2.0**32) / 2.0**32
+    return (u[:, np.newaxis] >= p.cumsum(axis=1)[:, :-1]).sum(axis=1)
+
+
+def chain_step(parameters, h, *, step):
+    """Visible units, labels, and the means of the hidden units given them."""
+    W, _, _, b, d = parameters
+    counter = {"key": KEY, "step": step}
+    v = bernoulli(expit(b + h @ W), purpose=DRAW_VISIBLE, **counter)
+    y = draw_labels(softmax(d + h @ parameters[1], axis=1), step=step)
+    return v, y, expit(fields_under(parameters, v)[np.arange(len(v)), y])
+
+
+def twin_gradient(parameters, X, codes, a, g, *, n_steps=1, step=0, h=None):
+    """Gradient of a minibatch, and the last states of its chains."""
+    n_classes = parameters[1].shape[1]
+    under = expit(fields_under(parameters, X))
+    p = softmax(label_scores(parameters, X), axis=1)
+    known = (codes >= 0)[:, np.newaxis]
+    own = np.where(known, np.eye(n_classes)[codes], p)
+    weight = (a * known * (own - p) + g * own) / len(X)
+    S = np.einsum("nc,nch->nh", weight, under)
+    dW, dU = S.T @ X, np.einsum("nc,nch->hc", weight, under)
+    found = [dW, dU, S.sum(axis=0), g * X.mean(axis=0), weight.sum(axis=0)]
+    if g == 0:
+        return found, None
+    if h is None:
+        y = np.where(codes >= 0, codes, draw_labels(p, step=step))
+        means = under[np.arange(len(X)), y]
+        h = bernoulli(means, key=KEY, step=step, purpose=DRAW_DATA)
+    for s in range(step, step + n_steps):
+        v, y, means = chain_step(parameters, h, step=s)
+        h = bernoulli(means, key=KEY, step=s, purpose=DRAW_HIDDEN)
+    one_hot, share = np.eye(n_classes)[y], g / len(v)
+    of_chains = [means.T @ v, means.T @ one_hot, means.sum(axis=0)]
+    of_chains += [v.sum(axis=0), one_hot.sum(axis=0)]
+    return [x - share * z for x, z in zip(found, of_chains, strict=True)], h
+
+
+def trainer_of(parameters, X, codes, a, g, **options):
+    return ClassifierTrainer(
+        Rows(X),
+        codes,
+        parameters,
+        batch_size=options.pop("batch_size", len(codes)),
+        key=KEY,
+        step=options.pop("step", 0),
+        discriminative=a,
+        generative=g,
+        **options,
+    )
+
+
+def run(trainer, n, *, rate=0.0, n_threads=1):
+    """An epoch over n rows in their order."""
+    n_batches = -(-n // trainer.batch_size)
+    trainer.begin_epoch(np.arange(n), np.full(n_batches, rate))
+    trainer.run(0, n_batches * trainer.sweeps_per_batch, n_threads)
+
+
+def data_for(n, n_visible, n_classes, *, unknown=0.0, dtype=np.float64):
+    """Values in [0, 1], many of them 0 or 1, and numbers of classes."""
+    rng = generator(1)
+    X = np.clip(rng.normal(0.3, 0.7, (n, n_visible)), 0, 1).astype(dtype)
+    codes = rng.integers(n_classes, size=n)
+    codes[rng.random(n) < unknown] = -1
+    return X, codes.astype(np.int32)
+
+
+def model_with(parameters):
+    """A fitted model with these parameters."""
+    W, U = parameters[:2]
+    X = np.full((len(U.T), W.shape[1]), 0.5, W.dtype)
+    model = RBMClassifier(len(W), n_iter=0, random_state=0)
+    model.fit(X, np.arange(len(U.T)))
+    vars(model).update(zip(PARAMETERS, parameters, strict=True))
+    return model
+
+
+def joint(parameters):
+    """log p(v, y, h) less -log Z for all states: (visible, labels, hidden)."""
+    W, U, c, b, d = parameters
+    v, h = all_states(len(b)), all_states(len(c))
+    pairs = v @ W.T @ h.T + (v @ b)[:, np.newaxis] + h @ c
+    return pairs[:, np.newaxis] + (d + h @ U).T
+
+
+def assert_law(counts, p):
+    """Counts of states agree with their probabilities."""
+    expected = p * counts.sum()
+    assert expected.min() > 5
+    statistic = ((counts - expected) ** 2 / expected).sum()
+    assert chi2.sf(statistic, len(p) - 1) > LEAST_P
+
+
+def number_of(states):
+    """The place of rows of bits in `all_states`."""
+    return states.astype(int) @ (1 << np.arange(states.shape[1])[::-1])
+
+
+# ---- What the model says, by enumeration ----
+
+
+@floats
+@pytest.mark.parametrize("n_classes", [1, 2, 5])
+def test_probabilities_are_those_of_the_joint(n_classes, dtype):
+    parameters = machine(6, 5, n_classes, scale=2, dtype=dtype)
+    model, v = model_with(parameters), all_states(5).astype(dtype)
+    log_p = joint([np.float64(part) for part in parameters])
+    wanted = log_softmax(logsumexp(log_p, axis=2), axis=1)
+    tolerance = 1e-10 if dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(model.predict_log_proba(v), wanted, atol=tolerance)
+    np.testing.assert_allclose(
+        model.predict_proba(v), np.exp(wanted), atol=tolerance, rtol=tolerance
+    )
+    assert model.predict_proba(v).dtype == dtype
+    np.testing.assert_array_equal(model.predict(v), wanted.argmax(axis=1))
+
+
+def test_transform_sums_the_label_out():
+    parameters = machine(6, 5, 3, scale=2)
+    of_pair = logsumexp(joint(parameters), axis=1)
+    wanted = softmax(of_pair, axis=1) @ all_states(6)
+    found = model_with(parameters).transform(all_states(5))
+    np.testing.assert_allclose(found, wanted, rtol=1e-10)
+
+
+def test_free_energy_is_what_remains_of_the_joint():
+    parameters, v = machine(6, 5, 3, scale=2), all_states(5)
+    model, log_p = model_with(parameters), joint(parameters)
+    found = model.free_energy(v)
+    np.testing.assert_allclose(found, -logsumexp(log_p, axis=(1, 2)), rtol=1e-10)
+    for y in range(3):
+        wanted = -logsumexp(log_p[:, y], axis=1)
+        np.testing.assert_allclose(model.free_energy(v, y), wanted, rtol=1e-10)
+        labels = np.full(len(v), y)
+        np.testing.assert_allclose(model.free_energy(v, labels), wanted, rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_decision_function_is_in_log_odds(n_classes):
+    model, v = model_with(machine(6, 5, n_classes)), all_states(5)
+    found, log_p = model.decision_function(v), model.predict_log_proba(v)
+    if n_classes == 2:
+        wanted = log_p[:, 1] - log_p[:, 0]
+    else:
+        wanted = log_p - log_p.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_large_fields_neither_overflow_nor_round_to_nothing():
+    parameters = machine(40, 5, 3, scale=300)
+    v = all_states(5)
+    wanted = log_softmax(label_scores(parameters, v), axis=1)
+    found = model_with(parameters).predict_log_proba(v)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+
+
+def test_many_rows_are_read_in_chunks(digits, labels):
+    model = RBMClassifier(20, n_iter=2, random_state=0).fit(digits, labels)
+    X = np.tile(digits, (3, 1))
+    for method in ("predict_proba", "transform", "free_energy"):
+        found, wanted = getattr(model, method)(X), getattr(model, method)(digits)
+        assert_same(found, np.concatenate([wanted] * 3))
+
+
+# ---- Gradients ----
+
+
+@pytest.mark.parametrize("shape", [(5, 7, 3), (70, 33, 2), (3, 4, 1)])
+def test_discriminative_gradient_is_that_of_the_log_likelihood(shape):
+    parameters = machine(*shape, scale=0.7)
+    X, codes = data_for(150, shape[1], shape[2])
+
+    def log_likelihood(parts):
+        log_p = log_softmax(label_scores(parts, X), axis=1)
+        return log_p[np.arange(len(X)), codes].mean()
+
+    trainer = trainer_of(parameters, X, codes, 1.0, 0.0)
+    run(trainer, len(X))
+    rng = generator(2)
+    for number, gradient in enumerate(trainer.gradients()):
+        direction = rng.normal(size=gradient.shape)
+        sides = []
+        for sign in (1, -1):
+            parts = list(parameters)
+            parts[number] = parts[number] + sign * 1e-5 * direction
+            sides.append(log_likelihood(parts))
+        slope = (sides[0] - sides[1]) / 2e-5
+        found = (gradient * direction).sum()
+        scale = np.abs(gradient * direction).sum()
+        assert abs(found - slope) <= 1e-6 * max(scale, 1e-3), PARAMETERS[number]
+    assert trainer.seen()[0] == pytest.approx(log_likelihood(parameters), rel=1e-12)
+
+
+# (rows, chains or None for CD, sweeps, share of unknown labels)
+CASES = [
+    (1, None, 1, 0),
+    (40, None, 1, 0),
+    (40, None, 3, 0.5),
+    (40, 40, 1, 0),
+    (40, 60, 2, 0.5),
+    (300, None, 1, 0.3),
+    (100, 300, 2, 0.3),
+    (300, 100, 1, 0),
+]
+
+
+@floats
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_gradient_is_that_of_the_twin(objective, case, dtype):
+    n, n_chains, n_steps, unknown = case
+    a, g = OBJECTIVES[objective]
+    # Neither whole panels nor whole blocks.
+    parameters = machine(70, 83, 5, scale=0.3, dtype=dtype)
+    X, codes = data_for(n, 83, 5, unknown=unknown, dtype=dtype)
+    chains = None
+    if n_chains:
+        chains = generator(3).random((n_chains, 70)) < 0.5
+    options = {"n_gibbs_steps": n_steps, "step": 2**33 + 5, "chains": chains}
+    trainer = trainer_of(parameters, X, codes, a, g, **options)
+    run(trainer, n)
+    exact = [np.float64(part) for part in parameters]
+    h = None if chains is None else chains.astype(float)
+    wanted, h = twin_gradient(
+        exact, X, codes, a, g, n_steps=n_steps, step=2**33 + 5, h=h
+    )
+    # A unit whose draw ties with its mean to single precision would differ.
+    tolerance = 1e-11 if dtype == np.float64 else 3e-6
+    for found, part in zip(trainer.gradients(), wanted, strict=True):
+        np.testing.assert_allclose(found, part, rtol=tolerance, atol=tolerance)
+    if n_chains and g:
+        np.testing.assert_array_equal(trainer.chains(), h)
+
+
+def test_hybrid_gradient_is_a_sum():
+    parameters = machine(70, 33, 4, scale=0.3)
+    X, codes = data_for(50, 33, 4, unknown=0.2)
+    found = {}
+    for name, (a, g) in {"a": (1.5, 0), "g": (0, 0.3), "both": (1.5, 0.3)}.items():
+        trainer = trainer_of(parameters, X, codes, a, g)
+        run(trainer, 50)
+        found[name] = trainer.gradients()
+    for number, part in enumerate(found["both"]):
+        wanted = found["a"][number] + found["g"][number]
+        np.testing.assert_allclose(part, wanted, rtol=1e-10, atol=1e-13)
+
+
+def test_steps_follow_gradient_momentum_decay_and_average():
+    parameters = machine(9, 20, 3, scale=0.5)
+    X, codes = data_for(25, 20, 3)
+    trainer = trainer_of(parameters, X, codes, 1.0, 0.0, batch_size=10)
+    trainer.momentum, trainer.weight_decay = 0.7, 0.2
+    trainer.start_velocity()
+    trainer.start_average()
+    run(trainer, 25, rate=0.1)
+    parts, path = list(parameters), []
+    velocity = [0.0] * 5
+    for start in (0, 10, 20):
+        rows = slice(start, start + 10)
+        gradient, _ = twin_gradient(parts, X[rows], codes[rows], 1, 0)
+        for k, decay in enumerate([0.2, 0.2, 0, 0, 0]):
+            velocity[k] = 0.7 * velocity[k] + gradient[k] - decay * parts[k]
+            parts[k] = parts[k] + 0.1 * velocity[k]
+        path.append(list(parts))
+    for k in range(5):
+        np.testing.assert_allclose(trainer.parameters()[k], parts[k], rtol=1e-11)
+        np.testing.assert_allclose(trainer.velocities()[k], velocity[k], rtol=1e-9)
+        mean = np.mean([step[k] for step in path], axis=0)
+        np.testing.assert_allclose(trainer.averages()[k], mean, rtol=1e-11)
+
+
+# ---- Chains ----
+
+
+def hidden_law(parameters):
+    p = logsumexp(joint(parameters), axis=(0, 1))
+    return softmax(p)
+
+
+def chains_after(parameters, h, n_steps):
+    """States of persistent chains of the training after some sweeps."""
+    X, codes = data_for(1, len(parameters[3]), len(parameters[4]))
+    trainer = trainer_of(
+        parameters, X, codes, 0.0, 1.0, chains=h, n_gibbs_steps=n_steps, step=SEED << 20
+    )
+    run(trainer, 1)
+    return trainer.chains()
+
+
+@floats
+@pytest.mark.parametrize("start", [0, 5, 7])
+def test_one_step_of_the_negative_phase_has_its_law(start, dtype):
+    parameters = machine(3, 3, 3, scale=1.2, dtype=dtype)
+    exact = [np.float64(part) for part in parameters]
+    p = softmax(joint(exact)[:, :, start].ravel())  # of (v, y) given h
+    given = softmax(joint(exact), axis=2).reshape(-1, 8)
+    h = np.tile(all_states(3)[start], (40_000, 1))
+    found = number_of(chains_after(parameters, h, 1))
+    assert_law(np.bincount(found, minlength=8), p @ given)
+
+
+@pytest.mark.parametrize("n_steps", [1, 4, 16])
+def test_chains_of_the_training_do_not_drift(n_steps):
+    parameters = machine(3, 4, 3, scale=1.2)
+    p, rng = hidden_law(parameters), generator(5, n_steps)
+    h = all_states(3)[rng.choice(8, size=40_000, p=p)]
+    after = chains_after(parameters, h, n_steps)
+    assert_law(np.bincount(number_of(after), minlength=8), p)
+    assert (after != h).any(axis=1).mean() > 0.1
+
+
+@pytest.mark.parametrize("y", [None, 0, 2])
+@pytest.mark.parametrize("n_steps", [1, 4])
+def test_samples_do_not_drift(n_steps, y):
+    parameters = machine(4, 3, 3, scale=1.2)
+    model, rng = model_with(parameters), generator(6, n_steps)
+    log_p = logsumexp(joint(parameters), axis=2)
+    p = softmax(logsumexp(log_p, axis=1) if y is None else log_p[:, y])
+    init = all_states(3)[rng.choice(8, size=40_000, p=p)]
+    after = model.sample(
+        40_000, y=y, n_gibbs_steps=n_steps, init=init, random_state=SEED
+    )
+    assert_law(np.bincount(number_of(after), minlength=8), p)
+    assert (after != init).any(axis=1).mean() > 0.1
+
+
+@pytest.mark.parametrize("y", [None, 1])
+def test_one_step_of_sample_has_its_law(y):
+    parameters = machine(4, 3, 3, scale=1.2)
+    model, log_p = model_with(parameters), joint(parameters)
+    start = 5
+    labels = softmax(logsumexp(log_p[start], axis=1)) if y is None else np.eye(3)[y]
+    h = labels @ softmax(log_p[start], axis=1)
+    wanted = h @ softmax(logsumexp(log_p, axis=1), axis=0).T
+    init = np.tile(all_states(3)[start], (40_000, 1))
+    found = model.sample(40_000, y=y, n_gibbs_steps=1, init=init, random_state=SEED)
+    assert_law(np.bincount(number_of(found), minlength=8), wanted)
+
+
+def test_samples_of_a_class_look_like_it(digits, labels):
+    known = labels < 2
+    model = RBMClassifier(
+        32,
+        objective="generative",
+        persistent=True,
+        n_iter=60,
+        learning_rate=0.05,
+        random_state=0,
+    ).fit(digits[known], labels[known])
+    y = np.repeat([0, 1], 100)
+    found = model.sample(200, y=y, n_gibbs_steps=200, random_state=0)
+    for k in (0, 1):
+        means = [digits[labels == j].mean(axis=0) for j in (k, 1 - k)]
+        near, far = (np.abs(found[y == k].mean(axis=0) - m).mean() for m in means)
+        assert near < far / 2
+
+
+def test_samples_go_on_and_can_be_repeated(digits, labels):
+    model = RBMClassifier(8, n_iter=1, random_state=0).fit(digits, labels)
+    twin = clone(model).fit(digits, labels)
+    first, second = (model.sample(4, n_gibbs_steps=3) for _ in range(2))
+    assert not np.array_equal(first, second)
+    assert_same([twin.sample(4, n_gibbs_steps=3) for _ in range(2)], [first, second])
+    given = [model.sample(4, y=1, n_gibbs_steps=3, random_state=7) for _ in range(2)]
+    assert_same(given[0], given[1])
+
+
+# ---- Learning ----
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_it_learns_the_digits(objective, digits, labels):
+    model = RBMClassifier(64, objective=objective, n_iter=30, random_state=0)
+    model.fit(digits[:1200], labels[:1200])
+    assert model.score(digits[1200:], labels[1200:]) > 0.88
+    assert model.history_["accuracy"][-1] > 0.93
+    growth = np.diff(model.history_["log_likelihood"])
+    assert growth[:3].min() > 0
+
+
+def test_labels_of_any_type(digits, labels):
+    wanted = RBMClassifier(8, n_iter=2, random_state=0).fit(digits, labels)
+    names = np.array([f"digit {k}" for k in range(10)])
+    for y in (names[labels], names.astype(object)[labels], labels - 5, labels * 2.0):
+        model = clone(wanted).fit(digits, y)
+        assert_same(model.predict_proba(digits), wanted.predict_proba(digits))
+        assert set(model.predict(digits)) <= set(y)
+        found = model.sample(2, y=y[:2], n_gibbs_steps=2)
+        assert found.shape == (2, 64)
+
+
+def test_sparse_bits_and_dense_rows_give_one_model(binary_digits, labels):
+    wanted = RBMClassifier(
+        9, objective="hybrid", persistent=True, n_iter=2, random_state=0
+    )
+    wanted.fit(binary_digits.astype(np.float32), labels)
+    for X in (
+        binary_digits,
+        binary_digits.astype(np.uint8),
+        sp.csr_array(binary_digits.astype(np.float32)),
+        sp.csr_array(binary_digits),
+    ):
+        model = clone(wanted).fit(X, labels)
+        assert_same_model(model, wanted)
+        assert_same(model.predict_proba(X), wanted.predict_proba(binary_digits))
+
+
+def threads_results():
+    """Hashes of fits that are large enough for several threads."""
+    import joblib
+
+    from common import fitted_state
+
+    rng = np.random.default_rng(0)
+    X = np.clip(rng.normal(0, 0.6, (500, 300)), 0, 1)
+    y = rng.integers(5, size=500)
+    found = {}
+    for objective, persistent, dtype in itertools.product(
+        OBJECTIVES, (False, True), ("float32", "float64")
+    ):
+        model = RBMClassifier(
+            330,
+            objective=objective,
+            alpha=0.5,
+            persistent=persistent,
+            batch_size=200,
+            momentum=0.5,
+            n_gibbs_steps=2,
+            unlabeled=4,
+            n_iter=2,
+            random_state=0,
+        ).fit(X.astype(dtype), y)
+        results = [fitted_state(model), model.predict_proba(X), model.transform(X)]
+        results.append(model.sample(20, n_gibbs_steps=3))
+        found[f"{objective} {persistent} {dtype}"] = joblib.hash(results)
+    return found
+
+
+def test_any_number_of_threads_gives_the_same_bits():
+    with threadpool_limits(1):
+        wanted = threads_results()
+    for n_threads in (2, 3):
+        code = "import test_rbm_classifier as t; print(t.threads_results())"
+        assert run_python(code, OMP_NUM_THREADS=str(n_threads)).strip() == str(wanted)
+
+
+# ---- Rows without a label ----
+
+
+@pytest.mark.parametrize("early_stopping", [True, False])
+def test_unlabelled_rows_change_nothing_in_a_discriminative_fit(
+    early_stopping, digits, labels
+):
+    X, y = digits[:600], labels[:600].copy()
+    y[generator(8).random(600) < 0.4] = -1
+    wanted = RBMClassifier(9, n_iter=3, early_stopping=early_stopping, random_state=0)
+    wanted.fit(X[y >= 0], y[y >= 0])
+    model = clone(wanted).set_params(unlabeled=-1).fit(X, y)
+    assert_same_model(model, wanted)
+    assert_same_model(clone(model).fit(sp.csr_array(X), y), wanted)
+    if not early_stopping:
+        assert_same_model(model.partial_fit(X, y), wanted.partial_fit(X[y >= 0], y[y >= 0]))
+
+
+def test_unlabelled_rows_matter_otherwise(digits, labels):
+    y = labels[:600].copy()
+    y[100:] = -1
+    for objective in ("generative", "hybrid"):
+        model = RBMClassifier(
+            9, objective=objective, unlabeled=-1, n_iter=3, random_state=0
+        ).fit(digits[:600], y)
+        alone = clone(model).fit(digits[:100], y[:100])
+        assert not np.array_equal(model.components_, alone.components_)
+        assert list(model.classes_) == list(range(10))
+
+
+def test_a_class_may_be_called_minus_one(digits, labels):
+    y = np.where(labels < 5, -1, 1)
+    model = RBMClassifier(9, n_iter=3, random_state=0).fit(digits, y)
+    assert list(model.classes_) == [-1, 1]
+
+
+def test_marker_of_unlabelled_rows_may_be_a_string(digits, labels):
+    names = np.array([str(k) for k in labels[:100]])
+    names[:10] = "?"
+    model = RBMClassifier(4, unlabeled="?", objective="hybrid", n_iter=1)
+    assert "?" not in model.fit(digits[:100], names).classes_
+
+
+def test_unlabelled_rows_help(digits, labels):
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(labels))
+    X, y = digits[order], labels[order].copy()
+    known = np.zeros(len(y), bool)
+    known[:40] = True
+    y[40:1200] = -1
+    model = RBMClassifier(
+        64, objective="hybrid", alpha=1, unlabeled=-1, n_iter=100, random_state=0
+    ).fit(X[:1200], y[:1200])
+    alone = clone(model).set_params(n_iter=2000).fit(X[:40], y[:40])
+    test = slice(1200, None)
+    print(model.score(X[test], y[test]), alone.score(X[test], y[test]))
+    assert model.score(X[test], y[test]) > alone.score(X[test], y[test])
+
+
+# ---- partial_fit, warm starts, early stopping ----
+
+
+def test_partial_fit_goes_on(digits, labels):
+    model = RBMClassifier(
+        16, objective="hybrid", persistent=True, learning_rate=0.5, random_state=0
+    )
+    assert model.partial_fit(digits[:90], labels[:90], classes=range(12)) is model
+    assert model.predict_proba(digits).shape == (len(digits), 12)
+    for start in 4 * list(range(0, 1500, 90)):
+        part = slice(start, start + 90)
+        model.partial_fit(digits[part], labels[part])
+    assert model.n_iter_ == 69
+    assert model.score(digits, labels) > 0.8
+    assert model.h_samples_.shape == (10, 16)
+    shown = np.vstack([digits[:90], *4 * [digits[:1530]]])
+    np.testing.assert_allclose(model.visible_mean_, shown.mean(axis=0), rtol=1e-10)
+
+
+def test_partial_fit_of_all_rows_is_an_epoch_of_fit(digits, labels):
+    model = RBMClassifier(16, n_iter=1, momentum=0.5, random_state=0)
+    once = clone(model).fit(digits, labels)
+    again = clone(model).partial_fit(digits, labels, classes=range(10))
+    assert_same_model(again, once)
+
+
+def test_warm_start_goes_on(digits, labels):
+    model = RBMClassifier(
+        16, objective="hybrid", persistent=True, momentum=0.5, random_state=0
+    )
+    whole = clone(model).set_params(n_iter=4, average=False).fit(digits, labels)
+    parts = clone(whole).set_params(n_iter=2, warm_start=True)
+    parts.fit(digits, labels).fit(digits, labels)
+    assert parts.n_iter_ == 4
+    for name in PARAMETERS:
+        assert_same(getattr(parts, name), getattr(whole, name))
+
+
+def test_partial_fit_wants_the_classes(digits, labels):
+    model = RBMClassifier(4, random_state=0)
+    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+        model.partial_fit(digits, labels)
+    model.partial_fit(digits, labels, classes=np.arange(10))
+    model.partial_fit(digits, labels, classes=np.arange(10)[::-1])
+    with pytest.raises(ValueError, match="are not those of the model"):
+        model.partial_fit(digits, labels, classes=np.arange(9))
+    with pytest.raises(ValueError, match=r"\[77\] that are not among the classes"):
+        model.partial_fit(digits[:2], [0, 77])
+    marked = RBMClassifier(4, unlabeled=3)
+    with pytest.raises(ValueError, match="cannot be one of the classes"):
+        marked.partial_fit(digits, labels, classes=np.arange(10))
+
+
+@pytest.mark.parametrize("monitor", ["accuracy", "log_likelihood"])
+def test_early_stopping_keeps_the_best_epoch(monitor, digits, labels):
+    model = RBMClassifier(
+        64,
+        n_iter=200,
+        learning_rate=0.5,
+        early_stopping=True,
+        monitor=monitor,
+        n_iter_no_change=4,
+        validation_fraction=0.2,
+        random_state=0,
+    ).fit(digits[:300], labels[:300])
+    assert model.n_iter_ < 200
+    watched = model.history_[f"validation_{monitor}"]
+    assert model.best_n_iter_ == int(np.argmax(watched)) + 1
+    # The rows held out, told from the state of the fit.
+    order = np.random.default_rng([model._state["key"], 0, 2]).permutation(300)[:60]
+    if monitor == "accuracy":
+        found = model.score(digits[order], labels[order])
+    else:
+        log_p = model.predict_log_proba(digits[order])
+        found = log_p[np.arange(60), labels[order]].mean()
+    assert found == pytest.approx(max(watched), rel=1e-9)
+
+
+def test_early_stopping_needs_labels_on_either_side(digits, labels):
+    model = RBMClassifier(4, early_stopping=True, validation_fraction=0.9)
+    with pytest.raises(ValueError, match="leaves no labels to train on of the 3"):
+        model.fit(digits[:3], labels[:3])
+    with pytest.raises(ValueError, match="does not support early_stopping"):
+        model.partial_fit(digits, labels, classes=range(10))
+
+
+# ---- What is refused ----
+
+
+def test_labels_are_asked_for(digits, labels):
+    model = RBMClassifier(4)
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        model.fit(digits, None)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(digits, labels[:-1])
+    with pytest.raises(ValueError, match="Unknown label type"):
+        model.fit(digits, np.linspace(0, 1, len(digits)))
+    for objective in OBJECTIVES:
+        model.set_params(objective=objective, unlabeled=0)
+        with pytest.raises(ValueError, match=r"y has no label.*unlabeled=0"):
+            model.fit(digits, np.zeros(len(digits), int))
+        assert not hasattr(model, "classes_")
+
+
+def test_going_on_without_a_label(digits, labels):
+    model = RBMClassifier(4, unlabeled=-1, objective="hybrid", random_state=0)
+    model.partial_fit(digits, labels, classes=range(10))
+    unknown = np.full(len(digits), -1)
+    model.partial_fit(digits, unknown)
+    assert np.isnan(model.history_["log_likelihood"][-1])
+    assert np.isfinite(model.components_).all()
+    model.set_params(objective="discriminative")
+    with pytest.raises(ValueError, match="y has no label"):
+        model.partial_fit(digits, unknown)
+
+
+def test_number_of_components_cannot_change(digits, labels):
+    model = RBMClassifier(4, n_iter=1, warm_start=True).fit(digits, labels)
+    with pytest.raises(ValueError, match="n_components=5 does not fit .* has 4"):
+        model.set_params(n_components=5).fit(digits, labels)
+
+
+def test_arguments_of_sample(digits, labels):
+    model = RBMClassifier(4, n_iter=1).fit(digits, labels)
+    for arguments, message in [
+        ({"y": 11}, "[11] that are not among the classes"),
+        ({"y": [1, 2]}, "y must be 3 labels, one a row, got shape (2,)"),
+        ({"init": digits[:2]}, "init has 2 rows, but n_samples=3"),
+        ({"init": digits[:3, :5]}, "init has 5 columns"),
+        ({"n_gibbs_steps": 0}, "n_gibbs_steps must be an integer >= 1"),
+    ]:
+        with pytest.raises(ValueError, match=re.escape(message)):
+            model.sample(3, **arguments)
+    with pytest.raises(ValueError, match="y must be 5 labels"):
+        model.free_energy(digits[:5], [1, 2])
+
+
+def test_values_out_of_range_are_warned_of(digits, labels):
+    with pytest.warns(UserWarning, match=r"RBMClassifier stand for values in \[0, 1\]"):
+        RBMClassifier(4, n_iter=1).fit(16 * digits, labels)
+
+
+@pytest.mark.parametrize("name", ["label_components_", "intercept_label_"])
+def test_damaged_pickle_is_refused(name, digits, labels):
+    import pickle
+
+    model = RBMClassifier(4, n_iter=1).fit(digits, labels)
+    setattr(model, name, getattr(model, name)[:-1])
+    with pytest.raises(ValueError, match=f"damaged: {name}"):
+        pickle.loads(pickle.dumps(model))
