@@ -3,8 +3,8 @@
 # One minibatch, in phases that all threads do together, each on its own rows or
 # its own block of units:
 #
-#   read      rows of the data, made dense
-#   fields    of the hidden units given the row, without the label: a product
+#   read      rows of the data
+#   fields    of the hidden units given the row, without the label
 #   classes   means of the hidden units under every label, p(y | row), and what
 #             the row adds to the gradient. With g a share of the generative and
 #             a of the discriminative gradient, it adds the means under label y
@@ -12,13 +12,14 @@
 #             times, or g p(y | row) times if its label is not known.
 #   visible   units and labels of the chains, drawn given the hidden units
 #   hidden    units of the chains, given those; their means count -g times
-#   update    one product of all rows and chains with their means is the gradient
+#   update    the product of all rows and chains with their means is the gradient
 #             of the weights; momentum, decay, step and average while it is warm
 #
-# BLAS computes the products, on one thread each: our threads share blocks of
-# fixed size, so that results are the same bits for any number of threads. Rows of
-# every matrix are padded to whole panels of 64 bytes. Padding units have fields so
-# low that they are always off.
+# Products with visible units are sums over what is not zero, by lists, or dense
+# ones by BLAS where much is not zero. BLAS works on one thread: ours share blocks
+# of fixed size, so that results are the same bits for any number of threads.
+# Weights are stored feature by feature. Rows of every matrix are padded to whole
+# panels of 64 bytes; padding units have fields so low that they are always off.
 import numpy as np
 
 from cython.parallel cimport parallel
@@ -41,6 +42,7 @@ from ._simd cimport (
     PHILOX_ROUNDS,
     ActiveRows,
     Leaves,
+    list_bits,
     philox4x32,
     select_leaves,
 )
@@ -53,7 +55,9 @@ cdef enum:
     # Rows whose sums for the label weights one thread adds up.
     ROWS = 8
     # Hidden or visible units of one product; whole panels.
-    UNITS = 64
+    UNITS = 128
+    # Features whose weights take their step together.
+    FEATURES = 64
     # Multiplications of a minibatch that are worth a second thread.
     LEAST_WORK = 4000000
     # What a draw of labels is for (the others: _gibbs.pxd).
@@ -61,11 +65,13 @@ cdef enum:
 
 # The field of padding units.
 cdef double OFF = -1e4
+# Share of non-zeros above which BLAS is faster than lists.
+cdef double DENSE = 0.5
 
 
 cdef struct Parts:
     # Where each kind of parameter lies among all of them.
-    char *components  # (n_hidden, n_visible)
+    char *components  # (n_visible, n_hidden)
     char *labels      # (n_classes, n_hidden)
     char *hidden
     char *visible
@@ -74,6 +80,20 @@ cdef struct Parts:
 
 cdef Py_ssize_t _n_panels(Py_ssize_t n, const Leaves *leaves) noexcept nogil:
     return (n + leaves.lanes - 1) // leaves.lanes
+
+
+cdef int32_t _lower_bound(
+    const uint32_t *x, int32_t n, uint32_t least
+) noexcept nogil:
+    """First place in an ascending list whose entry is not below `least`."""
+    cdef int32_t low = 0, middle
+    while low < n:
+        middle = (low + n) // 2
+        if x[middle] < least:
+            low = middle + 1
+        else:
+            n = middle
+    return low
 
 
 cdef double _softmax(double *x, Py_ssize_t n) noexcept nogil:
@@ -130,7 +150,7 @@ cdef class ClassifierTrainer:
     cdef public double momentum, weight_decay, discriminative
     cdef double generative
     cdef readonly bint persistent
-    cdef bint unfinished, is_double
+    cdef bint unfinished, is_double, listed
     cdef Py_ssize_t n_averaged
     cdef uint64_t key
     cdef object dtype
@@ -194,7 +214,11 @@ cdef class ClassifierTrainer:
         self.n_passes = (max(self.n_chains, self.batch_size) + BLOCK - 1) // BLOCK
         if generative == 0:
             self.n_passes = (self.batch_size + BLOCK - 1) // BLOCK
+        self.listed = rows.density < DENSE
         self.hidden_panels = _n_panels(self.n_hidden, self.leaves)
+        if self.hidden_panels >= 8:
+            # Rows an odd number of cache lines apart do not crowd each other out.
+            self.hidden_panels |= 1
         self.visible_panels = _n_panels(self.n_visible, self.leaves)
         self.label_panels = _n_panels(self.n_classes, self.leaves)
         self.hidden_stride = <int> self.hidden_panels * self.leaves.lanes
@@ -218,10 +242,12 @@ cdef class ClassifierTrainer:
             m = 0
         cdef double work = <double> self.n_hidden * self.n_visible * (2 * n + 4 * m)
         self.n_threads = effective_n_threads(work, LEAST_WORK)
-        self.room = RowBlock(self.rows, self.n_threads, self.n_threads)
+        self.room = RowBlock(
+            self.rows, n + m if self.listed else self.n_threads, self.n_threads
+        )
         self.memory = {}
         self.n_bytes = (
-            self.n_hidden * visible + self.n_classes * hidden + hidden + visible + label
+            (self.n_visible + self.n_classes + 1) * hidden + visible + label
         )
         self.parameters_ = self._bytes("parameters", self.n_bytes)
         self.gradient = self._bytes("gradient", self.n_bytes)
@@ -241,10 +267,12 @@ cdef class ClassifierTrainer:
         self.scores = <double *> self._bytes("scores", n * 8)
         self.hits = <int32_t *> self._bytes("hits", n * 4)
         # Means under every class and their probabilities; or panels of fields to
-        # draw from, their draws and bits.
-        self.scratch_size = (
-            self.n_classes * (hidden + 64) + 4 * BLOCK * PANEL_BYTES
+        # draw from, their draws and bits; or lists of some features.
+        self.scratch_size = max(
+            self.n_classes * (hidden + 64) + 4 * BLOCK * PANEL_BYTES,
+            FEATURES * ((n + m) * 12 + 4),
         )
+        self.scratch_size = (self.scratch_size // 64 + 1) * 64
         self.scratch = self._bytes("scratch", self.n_threads * self.scratch_size)
 
     cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL:
@@ -257,7 +285,7 @@ cdef class ClassifierTrainer:
     cdef Parts _parts(self, char *base) noexcept nogil:
         cdef Parts parts
         parts.components = base
-        base += self.n_hidden * self.visible_panels * PANEL_BYTES
+        base += self.n_visible * self.hidden_panels * PANEL_BYTES
         parts.labels = base
         base += self.n_classes * self.hidden_panels * PANEL_BYTES
         parts.hidden = base
@@ -271,7 +299,7 @@ cdef class ClassifierTrainer:
         """The padded parameters of a buffer, label weights by class."""
         flat = self.memory[name].view(self.dtype)
         shapes = [
-            (self.n_hidden, self.visible_stride),
+            (self.n_visible, self.hidden_stride),
             (self.n_classes, self.hidden_stride),
             (self.hidden_stride,),
             (self.visible_stride,),
@@ -283,7 +311,7 @@ cdef class ClassifierTrainer:
 
     def _set(self, name, parameters):
         components, labels, hidden, visible, label = self._views(name)
-        components[:, : self.n_visible] = parameters[0]
+        components[:, : self.n_hidden] = parameters[0].T
         labels[:, : self.n_hidden] = parameters[1].T
         hidden[: self.n_hidden] = parameters[2]
         visible[: self.n_visible] = parameters[3]
@@ -292,7 +320,7 @@ cdef class ClassifierTrainer:
     def _get(self, name):
         components, labels, hidden, visible, label = self._views(name)
         return (
-            components[:, : self.n_visible].copy(),
+            np.ascontiguousarray(components[:, : self.n_hidden].T),
             np.ascontiguousarray(labels[:, : self.n_hidden].T),
             hidden[: self.n_hidden].copy(),
             visible[: self.n_visible].copy(),
@@ -420,6 +448,9 @@ cdef class ClassifierTrainer:
         if self.generative > 0:
             self._visible(n, m, <uint32_t> at, sweep, chains, thread, team)
             team_barrier()
+            if self.listed:
+                self._list_chains(n, m, thread, team)
+                team_barrier()
             self._hidden(
                 n, m, <uint32_t> at, sweep, self.generative / batch_chains, chains,
                 thread, team,
@@ -439,32 +470,61 @@ cdef class ClassifierTrainer:
     cdef void _read(
         self, Py_ssize_t first, Py_ssize_t n, int thread, int team
     ) noexcept nogil:
-        """The n rows of a pass, made dense."""
-        cdef Py_ssize_t r, stride = self.visible_panels * PANEL_BYTES
-        cdef ActiveRows active = self.room.at(thread)
-        cdef int32_t k
-        cdef char *row
+        """The n rows of a pass: their lists, or as dense rows."""
+        cdef Py_ssize_t r, slot
         for r in range(bound(n, thread, team), bound(n, thread + 1, team)):
             if first + r + 2 < self.order.shape[0]:
                 self.rows.prefetch(self.order[first + r + 2])
-            self.room.read(self.rows, thread, self.order[first + r], thread)
-            row = self.visible + r * stride
-            memset(row, 0, stride)
-            for k in range(active.length[0]):
-                if self.is_double:
-                    (<double *> row)[active.index[k]] = (
-                        1 if active.value == NULL else (<double *> active.value)[k]
-                    )
-                else:
-                    (<float *> row)[active.index[k]] = (
-                        1 if active.value == NULL else (<float *> active.value)[k]
-                    )
+            slot = r if self.listed else thread
+            self.room.read(self.rows, slot, self.order[first + r], thread)
+            if not self.listed:
+                self._spread(self.room.at(slot), r)
+
+    cdef void _spread(self, ActiveRows active, Py_ssize_t r) noexcept nogil:
+        """The dense row r of a list."""
+        cdef Py_ssize_t stride = self.visible_panels * PANEL_BYTES
+        cdef char *row = self.visible + r * stride
+        cdef int32_t k
+        memset(row, 0, stride)
+        for k in range(active.length[0]):
+            if active.value == NULL:
+                self._set_at(row, active.index[k], 1)
+            else:
+                self._set_at(
+                    row, active.index[k], self._at(<const char *> active.value, k)
+                )
+
+    cdef void _set_at(self, char *x, Py_ssize_t k, double value) noexcept nogil:
+        if self.is_double:
+            (<double *> x)[k] = value
+        else:
+            (<float *> x)[k] = <float> value
+
+    cdef void _list_chains(
+        self, Py_ssize_t n, Py_ssize_t m, int thread, int team
+    ) noexcept nogil:
+        """Lists of the visible units of m chains, after those of n rows."""
+        cdef Py_ssize_t r
+        cdef int32_t k
+        cdef ActiveRows active
+        cdef uint64_t *words
+        for r in range(n + bound(m, thread, team), n + bound(m, thread + 1, team)):
+            active = self.room.at(r)
+            words = self.room.bits + r * self.room.n_words
+            self.leaves.nonzero_bits(
+                self.visible + r * self.visible_panels * PANEL_BYTES, self.n_visible,
+                words,
+            )
+            active.length[0] = list_bits(words, self.room.n_words, active.index)
+            if active.value != NULL:
+                for k in range(active.length[0]):
+                    self._set_at(<char *> active.value, k, 1)
 
     cdef void _data_fields(
         self, Py_ssize_t n, int thread, int team
     ) noexcept nogil:
         """Fields of the hidden units in the rows, without their labels."""
-        cdef Py_ssize_t n_blocks = (self.n_hidden + UNITS - 1) // UNITS
+        cdef Py_ssize_t n_blocks = (self.hidden_stride + UNITS - 1) // UNITS
         cdef Py_ssize_t block, r, start, stop
         cdef Py_ssize_t stride = self.hidden_panels * PANEL_BYTES
         cdef Parts parts = self._parts(self.parameters_)
@@ -477,20 +537,30 @@ cdef class ClassifierTrainer:
                 memcpy(
                     self.fields + r * stride + start, parts.hidden + start, stop - start
                 )
-            self._multiply_up(n, block, self.visible)
+            self._multiply_up(0, n, block)
 
     cdef void _multiply_up(
-        self, Py_ssize_t n, Py_ssize_t block, const char *visible
+        self, Py_ssize_t first, Py_ssize_t n, Py_ssize_t block
     ) noexcept nogil:
-        """Add the products of n rows with a block of hidden units to `fields`."""
-        cdef Py_ssize_t unit = block * UNITS
+        """Add what n rows from `first` on say to a block of units to `fields`."""
+        cdef Py_ssize_t unit = block * UNITS, start = unit * self.itemsize
+        cdef Py_ssize_t stride = self.hidden_panels * PANEL_BYTES
+        cdef Py_ssize_t stop = min(start + UNITS * self.itemsize, stride)
+        cdef Parts parts = self._parts(self.parameters_)
+        cdef ActiveRows lists
+        if self.listed:
+            lists = self.room.at(first)
+            self.leaves.add_lists(
+                &lists, n, parts.components + start, stride,
+                (stop - start) // PANEL_BYTES, self.fields + start, stride,
+            )
+            return
         multiply(
-            self.itemsize, False, True, <int> n,
-            <int> min(UNITS, self.n_hidden - unit), <int> self.n_visible, 1.0,
-            visible, self.visible_stride,
-            self.parameters_ + unit * self.visible_panels * PANEL_BYTES,
-            self.visible_stride, 1.0, self.fields + unit * self.itemsize,
-            self.hidden_stride,
+            self.itemsize, False, False, <int> n,
+            <int> max(0, min(UNITS, self.n_hidden - unit)), <int> self.n_visible, 1.0,
+            self.visible + first * self.visible_panels * PANEL_BYTES,
+            self.visible_stride, parts.components + start, self.hidden_stride, 1.0,
+            self.fields + start, self.hidden_stride,
         )
 
     cdef void _classes(
@@ -620,10 +690,11 @@ cdef class ClassifierTrainer:
             for r in range(m):
                 memcpy(visible + r * stride + start, parts.visible + start, stop - start)
             multiply(
-                self.itemsize, False, False, <int> m,
+                self.itemsize, False, True, <int> m,
                 <int> min(UNITS, self.n_visible - unit), <int> self.n_hidden, 1.0,
-                chains, self.hidden_stride, parts.components + start,
-                self.visible_stride, 1.0, visible + start, self.visible_stride,
+                chains, self.hidden_stride,
+                parts.components + unit * self.hidden_panels * PANEL_BYTES,
+                self.hidden_stride, 1.0, visible + start, self.visible_stride,
             )
             for r in range(m):
                 self.leaves.logistic(
@@ -662,7 +733,7 @@ cdef class ClassifierTrainer:
         double weight, char *chains, int thread, int team,
     ) noexcept nogil:
         """Means of the hidden units of m chains, times -weight; and their states."""
-        cdef Py_ssize_t n_blocks = (self.n_hidden + UNITS - 1) // UNITS
+        cdef Py_ssize_t n_blocks = (self.hidden_stride + UNITS - 1) // UNITS
         cdef Py_ssize_t stride = self.hidden_panels * PANEL_BYTES
         cdef Py_ssize_t block, r, start, stop, size
         cdef Parts parts = self._parts(self.parameters_)
@@ -680,9 +751,7 @@ cdef class ClassifierTrainer:
                 self.leaves.add_scaled(
                     parts.labels + self.label_draws[r] * stride + start, 1, size, field
                 )
-            self._multiply_up(
-                m, block, self.visible + n * self.visible_panels * PANEL_BYTES
-            )
+            self._multiply_up(n, m, block)
             for r in range(m):
                 field = self.fields + r * stride + start
                 self.leaves.logistic(field, size)
@@ -705,40 +774,94 @@ cdef class ClassifierTrainer:
         int team,
     ) noexcept nogil:
         """Gradient of a pass, block by block; with the last pass its step."""
-        cdef Py_ssize_t n_blocks = (self.n_hidden + UNITS - 1) // UNITS
-        cdef bint last = part == self.n_passes - 1
-        cdef Py_ssize_t block
-        # The biases of what is visible are one more block.
+        cdef Py_ssize_t n_features = (self.n_visible + FEATURES - 1) // FEATURES
+        cdef Py_ssize_t n_units = (self.hidden_stride + UNITS - 1) // UNITS
+        cdef Py_ssize_t n_blocks = n_features + n_units + 1, block
+        cdef bint fresh = part == 0, last = part == self.n_passes - 1
+        cdef double rate = self.rates[batch]
+        # Weights, feature by feature; label weights and biases of hidden units;
+        # biases of what is visible.
         for block in range(
-            bound(n_blocks + 1, thread, team), bound(n_blocks + 1, thread + 1, team)
+            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
         ):
-            if block < n_blocks:
-                self._sum_block(block, n, m, part == 0)
+            if block < n_features:
+                self._sum_features(
+                    block, n + m, fresh, self.scratch + thread * self.scratch_size
+                )
                 if last:
-                    self._step_block(block, self.rates[batch])
+                    self._step_features(block, rate)
+            elif block < n_features + n_units:
+                self._sum_units(block - n_features, n, m, fresh)
+                if last:
+                    self._step_units(block - n_features, rate)
             else:
-                self._sum_visible(n, m, batch_rows, batch_chains, part == 0)
+                self._sum_visible(n, m, batch_rows, batch_chains, fresh)
                 if last:
-                    self._step_visible(self.rates[batch])
+                    self._step_visible(rate)
 
-    cdef void _sum_block(
+    cdef void _sum_features(
+        self, Py_ssize_t block, Py_ssize_t n, bint fresh, char *room
+    ) noexcept nogil:
+        """Gradient of the weights of a block of features, from n rows and chains."""
+        cdef Py_ssize_t first = block * FEATURES
+        cdef Py_ssize_t size = min(FEATURES, self.n_visible - first)
+        cdef Py_ssize_t stride = self.hidden_panels * PANEL_BYTES
+        cdef char *gradient = self.gradient + first * stride
+        cdef ActiveRows lists
+        if not self.listed:
+            multiply(
+                self.itemsize, True, False, <int> size, <int> self.n_hidden, <int> n,
+                1.0, self.visible + first * self.itemsize, self.visible_stride,
+                self.hidden, self.hidden_stride, 0.0 if fresh else 1.0, gradient,
+                self.hidden_stride,
+            )
+            return
+        if fresh:
+            memset(gradient, 0, size * stride)
+        lists = self._turned_lists(first, size, n, room)
+        self.leaves.add_lists(
+            &lists, size, self.hidden, stride, self.hidden_panels, gradient, stride
+        )
+
+    cdef ActiveRows _turned_lists(
+        self, Py_ssize_t first, Py_ssize_t size, Py_ssize_t n, char *room
+    ) noexcept nogil:
+        """Of some features, the lists of the rows in which they are not zero."""
+        cdef ActiveRows of_row, lists
+        cdef Py_ssize_t r, i
+        cdef int32_t k
+        lists.stride = n
+        lists.length = <int32_t *> room
+        lists.value = NULL
+        lists.index = <uint32_t *> (room + 4 * FEATURES)
+        if self.room.active.value != NULL:
+            lists.value = room + 4 * FEATURES * (n + 1)
+        memset(room, 0, 4 * FEATURES)
+        for r in range(n):
+            of_row = self.room.at(r)
+            k = _lower_bound(of_row.index, of_row.length[0], <uint32_t> first)
+            while k < of_row.length[0] and of_row.index[k] < first + size:
+                i = of_row.index[k] - first
+                lists.index[i * n + lists.length[i]] = <uint32_t> r
+                if lists.value != NULL:
+                    self._set_at(
+                        <char *> lists.value, i * n + lists.length[i],
+                        self._at(<const char *> of_row.value, k),
+                    )
+                lists.length[i] += 1
+                k += 1
+        return lists
+
+    cdef void _sum_units(
         self, Py_ssize_t block, Py_ssize_t n, Py_ssize_t m, bint fresh
     ) noexcept nogil:
-        """Gradient of a block of hidden units: their weights and biases."""
+        """Gradient of the label weights and biases of a block of hidden units."""
         cdef Parts gradient = self._parts(self.gradient)
-        cdef Py_ssize_t unit = block * UNITS, start = unit * self.itemsize
+        cdef Py_ssize_t start = block * UNITS * self.itemsize
         cdef Py_ssize_t stride = self.hidden_panels * PANEL_BYTES
         cdef Py_ssize_t stop = min(start + UNITS * self.itemsize, stride)
         cdef Py_ssize_t r, y, size = (stop - start) // PANEL_BYTES
         cdef char *to
-        multiply(
-            self.itemsize, True, False, <int> min(UNITS, self.n_hidden - unit),
-            <int> self.n_visible, <int> (n + m), 1.0, self.hidden + start,
-            self.hidden_stride, self.visible, self.visible_stride,
-            0.0 if fresh else 1.0,
-            gradient.components + unit * self.visible_panels * PANEL_BYTES,
-            self.visible_stride,
-        )
         if fresh:
             memset(gradient.hidden + start, 0, stop - start)
         for r in range(n + m):
@@ -777,6 +900,8 @@ cdef class ClassifierTrainer:
                     gradient.label, y, self.label_weights[r * self.n_classes + y]
                 )
             if self.generative > 0:
+                if self.listed:
+                    self._spread(self.room.at(r), r)
                 self.leaves.add_scaled(
                     self.visible + r * stride, self.generative / batch_rows,
                     self.visible_panels, gradient.visible,
@@ -794,27 +919,26 @@ cdef class ClassifierTrainer:
         else:
             (<float *> to)[k] += <float> x
 
-    cdef void _step_block(self, Py_ssize_t block, double rate) noexcept nogil:
-        """The step of a block of hidden units."""
-        cdef Py_ssize_t first = block * UNITS, y
-        cdef Py_ssize_t n_units = min(UNITS, self.n_hidden - first)
-        cdef Py_ssize_t visible = self.visible_panels * PANEL_BYTES
-        cdef Py_ssize_t hidden = self.hidden_panels * PANEL_BYTES
-        cdef Py_ssize_t start = first * self.itemsize
-        cdef Py_ssize_t stop = min(start + UNITS * self.itemsize, hidden)
-        cdef Py_ssize_t labels = self.n_hidden * visible
+    cdef void _step_features(self, Py_ssize_t block, double rate) noexcept nogil:
+        """The step of the weights of a block of features."""
+        cdef Py_ssize_t first = block * FEATURES
+        cdef Py_ssize_t size = min(FEATURES, self.n_visible - first)
         self._ascend(
-            first * visible, n_units * self.visible_panels, rate, self.weight_decay
+            first * self.hidden_panels * PANEL_BYTES, size * self.hidden_panels, rate,
+            self.weight_decay,
         )
-        for y in range(self.n_classes):
+
+    cdef void _step_units(self, Py_ssize_t block, double rate) noexcept nogil:
+        """The step of the label weights and biases of a block of hidden units."""
+        cdef Py_ssize_t stride = self.hidden_panels * PANEL_BYTES, y
+        cdef Py_ssize_t start = block * UNITS * self.itemsize
+        cdef Py_ssize_t stop = min(start + UNITS * self.itemsize, stride)
+        # After the classes come the biases, which do not decay.
+        for y in range(self.n_classes + 1):
             self._ascend(
-                labels + y * hidden + start, (stop - start) // PANEL_BYTES, rate,
-                self.weight_decay,
+                (self.n_visible + y) * stride + start, (stop - start) // PANEL_BYTES,
+                rate, self.weight_decay if y < self.n_classes else 0,
             )
-        self._ascend(
-            labels + self.n_classes * hidden + start, (stop - start) // PANEL_BYTES,
-            rate, 0,
-        )
 
     cdef void _step_visible(self, double rate) noexcept nogil:
         """The step of the biases of the visible units and the labels."""

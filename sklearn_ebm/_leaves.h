@@ -113,7 +113,7 @@ static const Leaves NAME(leaves) = {
     NAME(softplus_sum), NAME(flip_logits), NAME(shift_logits), NAME(uniforms),
     NAME(normals), NAME(exponential), NAME(step_row), NAME(share_rows),
     NAME(scale_row), SPARSE_CODES,
-    NAME(class_means), NAME(add_scaled), NAME(ascend)};
+    NAME(class_means), NAME(add_lists), NAME(add_scaled), NAME(ascend)};
 
 #undef STRING
 #undef STRING_

@@ -169,6 +169,8 @@ typedef struct {
                   double, double, int);
     int (*descend)(const Descent *, double, int, int *);
     double (*class_means)(const char *, const char *, ptrdiff_t, char *);
+    void (*add_lists)(const ActiveRows *, ptrdiff_t, const char *, ptrdiff_t,
+                      ptrdiff_t, char *, ptrdiff_t);
     void (*add_scaled)(const char *, double, ptrdiff_t, char *);
     void (*ascend)(char *, const char *, char *, char *, ptrdiff_t, double,
                    double, double, double);

@@ -215,6 +215,10 @@ cdef extern from "_simd.h" nogil:
         double (*class_means)(
             const char *fields, const char *label, Py_ssize_t n_panels, char *means
         ) noexcept nogil
+        void (*add_lists)(
+            const ActiveRows *lists, Py_ssize_t n, const char *rows,
+            Py_ssize_t stride, Py_ssize_t n_panels, char *out, Py_ssize_t out_stride,
+        ) noexcept nogil
         void (*add_scaled)(
             const char *source, double scale, Py_ssize_t n, char *to
         ) noexcept nogil
