@@ -5,8 +5,8 @@
 The NumPy code does the same steps on whole minibatches, vectorised and in float32:
 products by BLAS, and elementwise work on an array (rows, classes, hidden units). Both
 train on the same images in the same order, in one process, their runs alternating;
-figures are medians of the microseconds a minibatch takes, and ratios are of runs next to
-each other. Threads are set with threadpoolctl for both. Without --mnist the images
+figures are medians of the microseconds a minibatch takes, and ratios are of runs next
+to each other. Threads are set with threadpoolctl for both. Without --mnist the images
 are random numbers of which 19 % are not zero, as in MNIST.
 """
 
@@ -37,11 +37,13 @@ class NumpyClassifier:
         self.batch_size, self.alpha = batch_size, np.float32(alpha)
 
     def epoch(self, X, y):
+        """Take a step on every minibatch."""
         for start in range(0, len(X), self.batch_size):
             rows = slice(start, start + self.batch_size)
             self.step(X[rows], y[rows])
 
     def step(self, v, y):
+        """Take a step on a minibatch."""
         rate = np.float32(RATE / len(v))
         under = (v @ self.W + self.c)[:, np.newaxis] + self.U
         small = np.exp(-np.abs(under))
@@ -120,6 +122,7 @@ def compare(name, X, y, n_hidden, batch_size, alpha, threads, repeats):
 
 
 def main():
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mnist", help="a .npz file with X_train, y_train")
     parser.add_argument("--quick", action="store_true", help="less data, fewer runs")
@@ -127,9 +130,8 @@ def main():
     n_rows, repeats = (2_000, 3) if args.quick else (10_000, 7)
     rng = np.random.default_rng(0)
     if args.mnist:
-        X = (load_mnist(args.mnist)[0][:n_rows] / 255).astype(np.float32)
-        with np.load(args.mnist) as arrays:
-            y = arrays["y_train"][:n_rows].astype(int)
+        X, y, _, _ = load_mnist(args.mnist, labels=True)
+        X, y = (X[:n_rows] / 255).astype(np.float32), y[:n_rows].astype(int)
     else:
         X = rng.random((n_rows, 784), np.float32) * (rng.random((n_rows, 784)) < 0.19)
         X, y = X.astype(np.float32), rng.integers(10, size=n_rows)

@@ -4,13 +4,19 @@ import numpy as np
 from sklearn.datasets import fetch_openml
 
 
-def load_mnist(path=None):
+def load_mnist(path=None, *, labels=False):
     """Grey values (uint8) of the 60 000 training and 10 000 test images.
 
-    path : a .npz file with arrays X_train and X_test, or None to fetch them.
+    path : a .npz file with arrays X_train and X_test (and y_train, y_test), or None
+        to fetch them.
+    labels : whether to return X_train, y_train, X_test, y_test.
     """
     if path is None:
-        X = fetch_openml("mnist_784", as_frame=False, parser="liac-arff").data
-        return X[:60000].astype(np.uint8), X[60000:].astype(np.uint8)
-    with np.load(path) as arrays:
-        return arrays["X_train"], arrays["X_test"]
+        mnist = fetch_openml("mnist_784", as_frame=False, parser="liac-arff")
+        X, y = mnist.data.astype(np.uint8), mnist.target.astype(int)
+        parts = X[:60000], y[:60000], X[60000:], y[60000:]
+    else:
+        with np.load(path) as arrays:
+            names = ["X_train", "y_train", "X_test", "y_test"]
+            parts = [arrays.get(name) for name in names]
+    return tuple(parts) if labels else (parts[0], parts[2])

@@ -688,7 +688,9 @@ cdef class ClassifierTrainer:
             start = unit * self.itemsize
             stop = min(start + UNITS * self.itemsize, stride)
             for r in range(m):
-                memcpy(visible + r * stride + start, parts.visible + start, stop - start)
+                memcpy(
+                    visible + r * stride + start, parts.visible + start, stop - start
+                )
             multiply(
                 self.itemsize, False, True, <int> m,
                 <int> min(UNITS, self.n_visible - unit), <int> self.n_hidden, 1.0,

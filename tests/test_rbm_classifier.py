@@ -1,6 +1,5 @@
 """RBMClassifier: its law by enumeration, its gradients, its chains, its labels."""
 
-import itertools
 import re
 
 import numpy as np
@@ -481,9 +480,12 @@ def threads_results():
     X = np.clip(rng.normal(0, 0.6, (500, 300)), 0, 1)
     y = rng.integers(5, size=500)
     found = {}
-    for objective, persistent, dtype in itertools.product(
-        OBJECTIVES, (False, True), ("float32", "float64")
-    ):
+    for objective, persistent, dtype in [
+        ("discriminative", False, "float32"),
+        ("generative", False, "float64"),
+        ("hybrid", True, "float32"),
+        ("hybrid", False, "float64"),
+    ]:
         model = RBMClassifier(
             330,
             objective=objective,
@@ -525,7 +527,8 @@ def test_unlabelled_rows_change_nothing_in_a_discriminative_fit(
     assert_same_model(model, wanted)
     assert_same_model(clone(model).fit(sp.csr_array(X), y), wanted)
     if not early_stopping:
-        assert_same_model(model.partial_fit(X, y), wanted.partial_fit(X[y >= 0], y[y >= 0]))
+        wanted.partial_fit(X[y >= 0], y[y >= 0])
+        assert_same_model(model.partial_fit(X, y), wanted)
 
 
 def test_unlabelled_rows_matter_otherwise(digits, labels):
@@ -565,7 +568,6 @@ def test_unlabelled_rows_help(digits, labels):
     ).fit(X[:1200], y[:1200])
     alone = clone(model).set_params(n_iter=2000).fit(X[:40], y[:40])
     test = slice(1200, None)
-    print(model.score(X[test], y[test]), alone.score(X[test], y[test]))
     assert model.score(X[test], y[test]) > alone.score(X[test], y[test])
 
 

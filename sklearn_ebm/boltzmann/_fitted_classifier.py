@@ -309,10 +309,7 @@ def scores_of(X, rows, parameters, hidden=False):
     means = np.empty((rows.n_rows, layer.n_units), rows.dtype) if hidden else None
     for start in range(0, rows.n_rows, CHUNK):
         part = slice(start, start + CHUNK)
-        if rows.n_rows > CHUNK:
-            chunk = Rows(X[part], rows.dtype, False)
-        else:
-            chunk = rows
+        chunk = rows if rows.n_rows <= CHUNK else Rows(X[part], rows.dtype, False)
         fields = np.empty((chunk.n_rows, layer.n_units), rows.dtype)
         half_sweep(chunk, layer, fields=fields)
         scores[part] = class_scores(

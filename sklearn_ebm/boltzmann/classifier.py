@@ -205,8 +205,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from sklearn_ebm import RBMClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = RBMClassifier(50, random_state=0).fit(X[:1500] / 16, y[:1500])
-    >>> model.predict_proba(X[1500:] / 16).shape
+    >>> model = RBMClassifier(50, n_iter=30, random_state=0)
+    >>> model.fit(X[:1500] / 16, y[:1500]).predict_proba(X[1500:] / 16).shape
     (297, 10)
     >>> model.score(X[1500:] / 16, y[1500:]) > 0.85
     True
