@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from scipy.special import expit, log_softmax, logsumexp, softmax
 from scipy.stats import chi2
 from sklearn.base import clone
+from test_interrupts import interrupted_after
 from threadpoolctl import threadpool_limits
 
 from common import all_states, assert_same, assert_same_model, floats, run_python
@@ -121,10 +122,14 @@ def run(trainer, n, *, rate=0.0, n_threads=1):
     trainer.run(0, n_batches * trainer.sweeps_per_batch, n_threads)
 
 
-def data_for(n, n_visible, n_classes, *, unknown=0.0, dtype=np.float64):
+def data_for(n, n_visible, n_classes, *, unknown=0.0, dtype=np.float64, kind="dense"):
     """Values in [0, 1], many of them 0 or 1, and numbers of classes."""
     rng = generator(1)
     X = np.clip(rng.normal(0.3, 0.7, (n, n_visible)), 0, 1).astype(dtype)
+    if kind != "dense":
+        X[rng.random(X.shape) < 0.6] = 0
+    if kind == "bits":
+        X = (X != 0).astype(dtype)
     codes = rng.integers(n_classes, size=n)
     codes[rng.random(n) < unknown] = -1
     return X, codes.astype(np.int32)
@@ -230,10 +235,11 @@ def test_many_rows_are_read_in_chunks(digits, labels):
 # ---- Gradients ----
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse", "bits"])
 @pytest.mark.parametrize("shape", [(5, 7, 3), (70, 33, 2), (3, 4, 1)])
-def test_discriminative_gradient_is_that_of_the_log_likelihood(shape):
+def test_discriminative_gradient_is_that_of_the_log_likelihood(shape, kind):
     parameters = machine(*shape, scale=0.7)
-    X, codes = data_for(150, shape[1], shape[2])
+    X, codes = data_for(150, shape[1], shape[2], kind=kind)
 
     def log_likelihood(parts):
         log_p = log_softmax(label_scores(parts, X), axis=1)
@@ -270,17 +276,21 @@ CASES = [
 
 
 @floats
+@pytest.mark.parametrize("n_hidden", [70, 256])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "bits"])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_gradient_is_that_of_the_twin(objective, case, dtype):
+def test_gradient_is_that_of_the_twin(objective, case, kind, n_hidden, dtype):
+    if n_hidden == 256 and case not in CASES[2:4]:
+        return
     n, n_chains, n_steps, unknown = case
     a, g = OBJECTIVES[objective]
-    # Neither whole panels nor whole blocks.
-    parameters = machine(70, 83, 5, scale=0.3, dtype=dtype)
-    X, codes = data_for(n, 83, 5, unknown=unknown, dtype=dtype)
+    # 83 features are neither whole panels nor whole blocks.
+    parameters = machine(n_hidden, 83, 5, scale=0.2, dtype=dtype)
+    X, codes = data_for(n, 83, 5, unknown=unknown, dtype=dtype, kind=kind)
     chains = None
     if n_chains:
-        chains = generator(3).random((n_chains, 70)) < 0.5
+        chains = generator(3).random((n_chains, n_hidden)) < 0.5
     options = {"n_gibbs_steps": n_steps, "step": 2**33 + 5, "chains": chains}
     trainer = trainer_of(parameters, X, codes, a, g, **options)
     run(trainer, n)
@@ -477,8 +487,8 @@ def threads_results():
     from common import fitted_state
 
     rng = np.random.default_rng(0)
-    X = np.clip(rng.normal(0, 0.6, (500, 300)), 0, 1)
-    y = rng.integers(5, size=500)
+    X = np.clip(rng.normal(0, 0.6, (250, 300)), 0, 1)
+    y = rng.integers(5, size=250)
     found = {}
     for objective, persistent, dtype in [
         ("discriminative", False, "float32"),
@@ -655,6 +665,46 @@ def test_early_stopping_needs_labels_on_either_side(digits, labels):
         model.fit(digits[:3], labels[:3])
     with pytest.raises(ValueError, match="does not support early_stopping"):
         model.partial_fit(digits, labels, classes=range(10))
+
+
+# ---- Callbacks and Ctrl-C ----
+
+
+def test_callbacks_see_every_epoch(digits, labels):
+    callback = pytest.importorskip("sklearn.callback")
+    monitor = callback.ScoringMonitor(scoring="accuracy")
+    y = labels[:300].copy()
+    y[200:] = -1
+    model = RBMClassifier(8, n_iter=4, unlabeled=-1, random_state=0)
+    found = clone(model).set_callbacks(monitor).fit(digits[:300], y)
+    assert_same_model(found, model.fit(digits[:300], y))
+    scores = [epoch["accuracy"] for epoch in monitor.get_logs().data]
+    assert len(scores) >= 4
+    assert scores[-1] == pytest.approx(model.score(digits[:300], y))
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"batch_size": 100, "n_components": 500},
+        {"batch_size": 5_000, "n_components": 500, "persistent": True},
+        {"batch_size": 100, "n_components": 500, "n_gibbs_steps": 2_000},
+        {"batch_size": 1, "n_components": 4},
+    ],
+)
+def test_interrupt_is_heard_and_leaves_a_usable_model(parameters):
+    rng = np.random.default_rng(0)
+    X = (rng.random((5_000, 784)) < 0.2).astype(np.uint8)
+    y = rng.integers(10, size=5_000)
+    model = RBMClassifier(
+        objective="hybrid", n_iter=10**5, random_state=0, **parameters
+    )
+    assert interrupted_after(lambda: model.fit(X, y)) < 0.5
+    assert all(len(entries) == model.n_iter_ for entries in model.history_.values())
+    assert np.isfinite(model.predict_proba(X[:20])).all()
+    done = model.n_iter_
+    model.set_params(warm_start=True, n_iter=1, n_gibbs_steps=1, batch_size=50)
+    assert model.fit(X[:200], y[:200]).n_iter_ == done + 1
 
 
 # ---- What is refused ----

@@ -304,9 +304,10 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         """
         check_parameters(self)
         goes_on = self.warm_start and hasattr(self, "_state")
+        given = {"X": X, "y": y}
         X, rows, codes, division = self._begin(X, y, None, goes_on)
         callbacks = self._init_callback_context(max_subtasks=self.n_iter)
-        callbacks.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        callbacks.call_on_fit_task_begin(estimator=self, **given)
         monitor = stopping = None
         if self.early_stopping:
             monitor = _HeldOut(X, codes, division.held_out, self._dtype())
@@ -316,7 +317,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         try:
             for epoch in range(self.n_iter):
                 task = callbacks.subcontext(task_name="epoch")
-                task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+                task.call_on_fit_task_begin(estimator=self, **given)
                 rates = minibatch_rates(
                     self.learning_rate,
                     self.learning_rate_schedule,
@@ -330,8 +331,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
                 self._train_epoch(run, rates, averaging)
                 if task.call_on_fit_task_end(
                     estimator=self,
-                    X=X,
-                    y=y,
+                    **given,
                     reconstruction_attributes=lambda: self._fitted(run),
                 ):
                     break
@@ -341,7 +341,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             # Also when interrupted: what has been learned is kept.
             self._store(run)
         callbacks.call_on_fit_task_end(
-            estimator=self, X=X, y=y, reconstruction_attributes=dict
+            estimator=self, **given, reconstruction_attributes=dict
         )
         return self
 
