@@ -34,7 +34,13 @@ RUNS = {
     ),
     "hybrid": (
         1500,
-        {"objective": "hybrid", "alpha": 0.01, "batch_size": 20, "n_iter": 40},
+        {
+            "objective": "hybrid",
+            "alpha": 0.1,
+            "batch_size": 20,
+            "n_iter": 30,
+            "learning_rate": 0.1,
+        },
         None,
     ),
     "few labels": (

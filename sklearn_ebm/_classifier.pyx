@@ -460,12 +460,12 @@ cdef class ClassifierTrainer:
             return
         self._update(n, m, batch_rows, batch_chains, part, batch, thread, team)
         team_barrier()
+        # What the next pass does before its first barrier takes no note of this.
         if thread == 0:
             self._note(first, n)
             if part == self.n_passes - 1:
                 self.step += self.n_gibbs_steps
                 self.n_averaged += 1
-        team_barrier()
 
     cdef void _read(
         self, Py_ssize_t first, Py_ssize_t n, int thread, int team

@@ -732,6 +732,8 @@ def test_going_on_without_a_label(digits, labels):
     model.partial_fit(digits, unknown)
     assert np.isnan(model.history_["log_likelihood"][-1])
     assert np.isfinite(model.components_).all()
+    first = clone(model).partial_fit(digits, unknown, classes=range(10))
+    assert first.predict_proba(digits).shape == (len(digits), 10)
     model.set_params(objective="discriminative")
     with pytest.raises(ValueError, match="y has no label"):
         model.partial_fit(digits, unknown)

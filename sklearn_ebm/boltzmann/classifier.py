@@ -402,7 +402,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             # Rows without a label must not matter, not even in the means.
             X, codes = X[known], codes[known]
             rows = Rows(X, rows.dtype) if len(codes) else rows
-        if len(codes) == 0 or not (goes_on or known.any()):
+        if len(codes) == 0 or len(classes) == 0:
             raise ValueError(
                 f"y has no label: all of it is unlabeled={self.unlabeled!r}, from "
                 f"which {type(self).__name__}(objective={self.objective!r}) cannot "
