@@ -34,17 +34,20 @@ TESTS = [
     "tests/test_paths.py",
     "tests/test_samplers.py",
     "tests/test_exactness.py",
+    "tests/test_rbm_classifier.py",
 ]
 # Extensions to build again when a file changes: those whose copy of the leaves is
 # used (half-sweeps, chains, paths and scores use that of _panels).
 LEAVES = ["_panels", "_gibbs", "_trainer"]
 REBUILD = {
     "_ais.pyx": ["_ais"],
+    "_classifier.pyx": ["_classifier"],
     "_gibbs.pyx": ["_gibbs"],
     "_rows.pyx": ["_rows"],
     "_scores.pyx": ["_scores"],
     "_trainer.pyx": ["_trainer"],
     "_leaves.h": [*LEAVES, "_rows"],
+    "_leaves_classes.h": ["_classifier"],
     "_leaves_scores.h": LEAVES,
     "_leaves_sums.h": [*LEAVES, "_rows"],
     "_leaves_units.h": LEAVES,
@@ -52,6 +55,8 @@ REBUILD = {
     "_simd.h": [*LEAVES, "_rows", "_ais"],
     "boltzmann/rbm.py": [],
     "boltzmann/_base.py": [],
+    "boltzmann/_fitted_classifier.py": [],
+    "boltzmann/classifier.py": [],
     "samplers/_chains.py": [],
     "samplers/_draws.py": [],
     "samplers/_exchange.py": [],
@@ -717,6 +722,79 @@ MUTATIONS = [
         "self._sampling_step += n_steps",
         "self._sampling_step += 0",
     ),
+    # ---- Classification RBMs ----
+    Mutation(
+        "classes: a label's weights left out of the softplus",
+        "_leaves_classes.h",
+        "sum[q] += SELECT(x > zero, x, zero);",
+        "sum[q] += SELECT(x > zero, ((const V *)fields)[k], zero);",
+    ),
+    Mutation(
+        "classes: the gradient forgets p(y|v)",
+        "_classifier.pyx",
+        "weights[y] = (a + g) * (y == code) - a * p[y]",
+        "weights[y] = (a + g) * (y == code)",
+    ),
+    Mutation(
+        "classes: unlabelled rows take part in the discriminative gradient",
+        "_classifier.pyx",
+        "weights[y] = g * p[y]",
+        "weights[y] = (g + a) * p[y]",
+    ),
+    Mutation(
+        "classes: labels of chains drawn without their biases",
+        "_classifier.pyx",
+        "p[y] += self._at(parts.label, y)",
+        "p[y] += 0",
+    ),
+    Mutation(
+        "classes: hidden units of chains do not see the label",
+        "_classifier.pyx",
+        "parts.labels + self.label_draws[r] * stride + start, 1, size, field",
+        "parts.labels + self.label_draws[r] * stride + start, 0, size, field",
+    ),
+    Mutation(
+        "classes: negative phase of the label weights left out",
+        "_classifier.pyx",
+        "gradient.labels + self.label_draws[r] * stride + start,",
+        "gradient.labels + self.label_draws[0] * stride + start,",
+    ),
+    Mutation(
+        "classes: chains averaged over the number of rows",
+        "_classifier.pyx",
+        "n, m, <uint32_t> at, sweep, self.generative / batch_chains, chains,",
+        "n, m, <uint32_t> at, sweep, self.generative / batch_rows, chains,",
+    ),
+    Mutation(
+        "classes: labels and visible units share random bits",
+        "_classifier.pyx",
+        "DRAW_LABEL = 4",
+        "DRAW_LABEL = 1",
+    ),
+    Mutation(
+        "classes: a pass starts its gradient anew",
+        "_classifier.pyx",
+        "cdef bint fresh = part == 0, last",
+        "cdef bint fresh = True, last",
+    ),
+    Mutation(
+        "classes: biases decay",
+        "_classifier.pyx",
+        "rate, self.weight_decay if y < self.n_classes else 0,",
+        "rate, self.weight_decay,",
+    ),
+    Mutation(
+        "classes: unlabelled rows stay in a discriminative fit",
+        "boltzmann/classifier.py",
+        'if self.objective == "discriminative" and not known.all():',
+        'if self.objective == "nothing" and not known.all():',
+    ),
+    Mutation(
+        "classes: labels of samples are not kept",
+        "boltzmann/_fitted_classifier.py",
+        "codes is None\n        if drawn:",
+        "True\n        if drawn:",
+    ),
 ]
 
 
@@ -732,7 +810,7 @@ def build(tree, kernels=None):
     """Build a tree, or only some of its kernels; whether that works."""
     if kernels is not None:
         text = (tree / "setup.py").read_text()
-        text, n = re.subn(r"(?m)^KERNELS = .*$", f"KERNELS = {kernels!r}", text)
+        text, n = re.subn(r"(?ms)^KERNELS = \[.*?\]", f"KERNELS = {kernels!r}", text)
         if n != 1:
             sys.exit("setup.py has no line that starts with 'KERNELS ='")
         (tree / "setup.py").write_text(text)
