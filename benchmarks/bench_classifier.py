@@ -127,7 +127,7 @@ def main():
     parser.add_argument("--mnist", help="a .npz file with X_train, y_train")
     parser.add_argument("--quick", action="store_true", help="less data, fewer runs")
     args = parser.parse_args()
-    n_rows, repeats = (2_000, 3) if args.quick else (10_000, 7)
+    n_rows, repeats = (2_000, 3) if args.quick else (10_000, 5)
     rng = np.random.default_rng(0)
     if args.mnist:
         X, y, _, _ = load_mnist(args.mnist, labels=True)

@@ -43,18 +43,19 @@ RUNS = {
         },
         None,
     ),
-    "few labels": (
-        500,
+    "few labels, discriminative": (500, {"batch_size": 20, "n_iter": 200}, 1000),
+    "few labels, hybrid": (
+        1500,
         {"objective": "hybrid", "alpha": 0.1, "batch_size": 20, "n_iter": 200},
         1000,
     ),
     "few labels, the rest unlabelled": (
-        1000,
+        1500,
         {
             "objective": "hybrid",
             "alpha": 1,
-            "batch_size": 50,
-            "n_iter": 40,
+            "batch_size": 200,
+            "n_iter": 30,
             "unlabeled": -1,
         },
         1000,

@@ -754,7 +754,7 @@ MUTATIONS = [
         "parts.labels + self.label_draws[r] * stride + start, 0, size, field",
     ),
     Mutation(
-        "classes: negative phase of the label weights left out",
+        "classes: the negative phase has the label of the first chain",
         "_classifier.pyx",
         "gradient.labels + self.label_draws[r] * stride + start,",
         "gradient.labels + self.label_draws[0] * stride + start,",
