@@ -66,7 +66,7 @@ cdef enum:
 # The field of padding units.
 cdef double OFF = -1e4
 # Share of non-zeros above which BLAS is faster than lists.
-cdef double DENSE = 0.5
+cdef double DENSE = 0.75
 
 
 cdef struct Parts:

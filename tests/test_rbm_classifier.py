@@ -125,7 +125,7 @@ def run(trainer, n, *, rate=0.0, n_threads=1):
 def data_for(n, n_visible, n_classes, *, unknown=0.0, dtype=np.float64, kind="dense"):
     """Values in [0, 1], many of them 0 or 1, and numbers of classes."""
     rng = generator(1)
-    X = np.clip(rng.normal(0.3, 0.7, (n, n_visible)), 0, 1).astype(dtype)
+    X = np.clip(rng.normal(0.7, 0.5, (n, n_visible)), 0, 1).astype(dtype)
     if kind != "dense":
         X[rng.random(X.shape) < 0.6] = 0
     if kind == "bits":
