@@ -21,10 +21,10 @@ from sklearn_ebm import (
     FactorAnalysis,
     GaussianRBM,
     ProbabilisticPCA,
+    RBMClassifier,
     SlowFeatureAnalysis,
     SparseCoding,
 )
-from sklearn_ebm import BernoulliRBM, RBMClassifier
 
 BOLTZMANN_ESTIMATORS = [
     BernoulliRBM(n_components=4, n_iter=3, random_state=0),
