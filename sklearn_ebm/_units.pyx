@@ -15,9 +15,9 @@
 import numpy as np
 
 from cython.parallel cimport parallel
-from libc.math cimport M_PI, cosh, exp, fabs, lgamma, log, log1p, tanh
+from libc.math cimport M_PI, cosh, exp, fabs, lgamma, log, log1p, sqrt
 from libc.string cimport memcpy
-from scipy.special.cython_special cimport log_ndtr, ndtri_exp
+from scipy.special.cython_special cimport erfcx, log_ndtr, ndtri_exp
 
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport address, aligned
@@ -97,6 +97,8 @@ cdef class Units:
 
 
 cdef double relu_log_partition(double x) noexcept nogil:
+    if x < 0:  # No difference of large numbers: x * x / 2 is in both terms.
+        return log(sqrt(M_PI / 2) * erfcx(-x / sqrt(2.0)))
     return 0.5 * x * x + 0.5 * LOG_2_PI + log_ndtr(x)
 
 
@@ -371,7 +373,7 @@ cdef void row_variances(Units units, real *row) noexcept nogil:
             if g.kind == BERNOULLI:
                 row[i] = <real> (0.25 / cosh(min(fabs(x), 700.0) / 2) ** 2)
             elif g.kind == SPIN:
-                row[i] = <real> (1 - tanh(x) ** 2)
+                row[i] = <real> (1 / cosh(min(fabs(x), 350.0)) ** 2)
             elif g.kind == CATEGORICAL:
                 most, part = x, 0
                 for j in range(i + 1, i + g.size):
