@@ -8,6 +8,7 @@ formulas themselves are in ``_units.pyx``.
 
 from dataclasses import dataclass
 from itertools import product
+from numbers import Integral
 
 import numpy as np
 
@@ -173,6 +174,12 @@ class Categorical(Unit):
     n_categories: int
     kind = Kind.CATEGORICAL
 
+    def __post_init__(self):
+        """Check the number."""
+        n = self.n_categories
+        if not isinstance(n, Integral) or n < 1:
+            raise ValueError(f"n_categories must be an int of at least 1, got {n!r}.")
+
     @property
     def size(self):
         """Number of columns of a block."""
@@ -196,11 +203,25 @@ class Gaussian(Unit):
     scale: float | np.ndarray = 1.0
     kind = Kind.GAUSSIAN
 
+    def __post_init__(self):
+        """Check the numbers."""
+        scale = np.asarray(self.scale, float)
+        if not np.isfinite(self.loc).all():
+            raise ValueError(f"loc must be finite, got {self.loc!r}.")
+        if not (np.isfinite(scale) & (scale > 0)).all():
+            raise ValueError(f"scale must be positive and finite, got {self.scale!r}.")
+
     def _gaussian(self, n_units):
-        shape = (n_units,)
+        for name in ("loc", "scale"):
+            shape = np.shape(getattr(self, name))
+            if shape not in ((), (n_units,)):
+                raise ValueError(
+                    f"{name} of Gaussian units has shape {shape}, but there are "
+                    f"{n_units} of them."
+                )
         return (
-            np.broadcast_to(np.asarray(self.loc, float), shape),
-            np.broadcast_to(np.square(np.asarray(self.scale, float)), shape),
+            np.broadcast_to(np.asarray(self.loc, float), n_units),
+            np.broadcast_to(np.square(np.asarray(self.scale, float)), n_units),
         )
 
 
@@ -235,6 +256,9 @@ class Mixed(Unit):
     parts: tuple
 
     def _groups(self, n_units):
+        total = sum(n for n, _ in self.parts)
+        if total != n_units:
+            raise ValueError(f"Mixed units of {total} columns do not make {n_units}.")
         return [group for n, unit in self.parts for group in unit._groups(n)]
 
     def _gaussian(self, n_units):
