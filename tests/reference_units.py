@@ -1,0 +1,235 @@
+"""Plain NumPy twins of units of any kinds and of their trainer.
+
+A machine here is a tuple (weights (n_visible, n_hidden), hidden biases, visible
+biases, logarithms of the variances of the visible units), all in float64.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.special import gammaln, logsumexp
+
+from reference import DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE, random_words
+from sklearn_ebm._units import Kind, Wanted, evaluate
+
+# Makes the normal numbers of a row others than its uniform ones.
+NORMAL = 64
+PANEL_BYTES = 64
+
+
+# ---- Random numbers ----
+
+
+def _rounded_up(n, size):
+    return -(-n // size) * size
+
+
+def row_words(n_rows, n_columns, dtype, *, key, step=0, purpose=0, row0=0):
+    """A random integer for every column, of as many bits as a number."""
+    size = np.dtype(dtype).itemsize
+    blocks = np.arange(_rounded_up(n_columns * size, 16) // 16)
+    # (A row counts where those of bits count columns.)
+    words = random_words(row0 + np.arange(n_rows), blocks, step, purpose, key)
+    words = words.swapaxes(0, 1).reshape(n_rows, -1).astype(np.uint64)
+    if size == 8:
+        words = words[:, ::2] | words[:, 1::2] << np.uint64(32)
+    return words[:, :n_columns]
+
+
+def fraction(words, dtype):
+    """The low bits of random integers as numbers in (0, 1)."""
+    n_bits = np.finfo(dtype).nmant
+    return ((words & np.uint64(2**n_bits - 1)) + 0.5) / 2.0**n_bits
+
+
+def row_uniforms(n_rows, n_columns, dtype, **counter):
+    return fraction(row_words(n_rows, n_columns, dtype, **counter), dtype)
+
+
+def row_normals(n_rows, n_columns, dtype, *, purpose=0, **counter):
+    """Box and Muller, of the words of two neighbouring panels."""
+    lanes = PANEL_BYTES // np.dtype(dtype).itemsize
+    n = _rounded_up(n_columns, 2 * lanes)
+    words = row_words(n_rows, n, dtype, purpose=purpose | NORMAL, **counter)
+    first, second = np.moveaxis(words.reshape(n_rows, -1, 2, lanes), 2, 0)
+    radius = np.sqrt(-2 * np.log(fraction(first, dtype)))
+    angle = (fraction(second, dtype) - 0.5) * np.pi / 2
+    n_bits = np.uint64(8 * np.dtype(dtype).itemsize)
+    turn, back = (second >> (n_bits - np.uint64(k)) & np.uint64(1) for k in (1, 2))
+    angle = angle + np.pi / 2 * turn + np.pi * back
+    pair = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=2)
+    return pair.reshape(n_rows, n)[:, :n_columns]
+
+
+# ---- Single units ----
+
+
+def energy(kind, s, loc=0.0, scale=1.0):
+    """U(s) of one unit."""
+    if kind == Kind.GAUSSIAN:
+        return (s - loc) ** 2 / (2 * scale**2)
+    if kind == Kind.RELU:
+        return s**2 / 2
+    return gammaln(s + 1) if kind == Kind.POISSON else 0 * s
+
+
+def log_partition(kind, x, loc=0.0, scale=1.0):
+    """log sum_s exp(s x - U(s)) of one unit, by enumeration or quadrature."""
+    if kind in (Kind.BERNOULLI, Kind.SPIN):
+        return logsumexp(np.array([0.0 if kind == Kind.BERNOULLI else -x, x]))
+    if kind == Kind.POISSON:
+        mean = np.exp(x)
+        s = np.arange(max(0, mean - 40 * np.sqrt(mean)), mean + 40 * np.sqrt(mean) + 60)
+        return logsumexp(np.floor(s) * x - gammaln(np.floor(s) + 1))
+    peak = loc + scale**2 * x if kind == Kind.GAUSSIAN else max(x, 0.0)
+    top = peak * x - energy(kind, peak, loc, scale)
+    width = 40 * scale if kind == Kind.GAUSSIAN else 40 / max(1.0, -x)
+    low = peak - width if kind == Kind.GAUSSIAN else max(0.0, peak - width)
+    area, _ = quad(
+        lambda s: np.exp(s * x - energy(kind, s, loc, scale) - top),
+        low,
+        peak + width,
+        points=[peak] if low < peak else None,
+        epsabs=0,
+        epsrel=1e-12,
+        limit=200,
+    )
+    return top + np.log(area)
+
+
+# ---- Training ----
+
+
+def most_norm(weights, deviation):
+    """Largest singular value of the weights over the standard deviations."""
+    return np.linalg.norm(weights / deviation[:, np.newaxis], 2)
+
+
+@dataclass
+class UnitTrainer:
+    """Twin of the kernel's trainer, which it shows one minibatch at a time.
+
+    visible, hidden : compiled `Units`, which draw as the kernel does
+    """
+
+    visible: object
+    hidden: object
+    machine: tuple
+    chains: np.ndarray | None
+    key: int
+    visible_offset: np.ndarray
+    hidden_offset: np.ndarray
+    gaussian: np.ndarray
+    learned: np.ndarray
+    shift: np.ndarray
+    scale: np.ndarray
+    step: int = 0
+    n_gibbs_steps: int = 1
+    momentum: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
+    l1_decay: float = 0.0
+    max_norm: float = 0.0
+    sparsity_target: float = 0.0
+    sparsity_cost: float = 0.0
+    offset_rate: float = 0.0
+    clip: float = 0.0
+    velocity: tuple | None = None
+    variance_rate: float = 0.1
+    least_variance: float = 1e-3
+
+    @property
+    def variance(self):
+        return np.exp(self.machine[3])
+
+    def _draw(self, units, fields, purpose, step):
+        counter = {"key": self.key, "step": step, "purpose": purpose}
+        return evaluate(units, fields, Wanted.DRAWS, **counter)
+
+    def hidden_fields(self, visible):
+        weights, bias = self.machine[:2]
+        return (visible / self.variance) @ weights + bias
+
+    def hidden_means(self, visible):
+        return evaluate(self.hidden, self.hidden_fields(visible), Wanted.MEANS)
+
+    def draw_visible(self, hidden, step):
+        """Gaussian units have the visible biases for means."""
+        weights, _, bias, _ = self.machine
+        self.visible.set_gaussian(bias, self.variance)
+        fields = hidden @ weights.T
+        fields = np.where(self.gaussian, fields / self.variance, fields + bias)
+        return self._draw(self.visible, fields, DRAW_VISIBLE, step)
+
+    def minibatch(self, rows, rate):
+        data = (rows - self.shift) / self.scale
+        chains = self.chains
+        if chains is None:
+            fields = self.hidden_fields(data)
+            chains = self._draw(self.hidden, fields, DRAW_DATA, self.step)
+        for s in range(self.n_gibbs_steps):
+            model = self.draw_visible(chains, self.step + s)
+            fields = self.hidden_fields(model)
+            chains = self._draw(self.hidden, fields, DRAW_HIDDEN, self.step + s)
+        if self.chains is not None:
+            self.chains = chains
+        self.ascend(data, model, rate)
+        self.step += self.n_gibbs_steps
+
+    def gradient(self, data, model):
+        """Of the mean log-likelihood, by weights, biases and log variances.
+
+        That of what belongs to a Gaussian unit is multiplied by its variance.
+        """
+        weights, _, bias, _ = self.machine
+        ups = self.hidden_means(data), self.hidden_means(model)
+        downs = data, model
+        raw = downs[0].T @ ups[0] / len(data) - downs[1].T @ ups[1] / len(model)
+        hidden = ups[0].mean(axis=0) - ups[1].mean(axis=0)
+        visible = downs[0].mean(axis=0) - downs[1].mean(axis=0)
+        squares = [np.square(v - bias).mean(axis=0) for v in downs]
+        spread = (squares[0] - squares[1]) / 2 - (weights * raw).sum(axis=1)
+        return raw, hidden, visible, spread / self.variance, ups[0].mean(axis=0)
+
+    def ascend(self, data, model, rate):
+        weights, c, b, log_variance = self.machine
+        raw, hidden, visible, spread, activity = self.gradient(data, model)
+        mu, offset = self.visible_offset, self.hidden_offset
+        seen = mu / self.variance
+        centred = raw - np.outer(mu, hidden) - np.outer(visible, offset)
+        if self.clip:
+            centred = np.clip(centred, -self.clip, self.clip)
+            visible = np.clip(visible, -self.clip, self.clip)
+        centred = centred - self.weight_decay * weights
+        # The biases give way to whatever moves the weights.
+        hidden = hidden - seen @ centred
+        hidden = hidden + self.sparsity_cost * (self.sparsity_target - activity)
+        visible = visible - centred @ offset
+        direction = gradient = centred, hidden, visible
+        if self.velocity is not None:
+            direction = self.velocity = tuple(
+                self.momentum * v + g
+                for v, g in zip(self.velocity, gradient, strict=True)
+            )
+            if self.nesterov:
+                direction = tuple(
+                    g + self.momentum * v
+                    for v, g in zip(self.velocity, gradient, strict=True)
+                )
+        stepped = weights + rate * direction[0]
+        size = np.maximum(np.abs(stepped) - rate * self.l1_decay, 0)
+        weights = np.sign(stepped) * size
+        if self.max_norm:
+            norms = np.linalg.norm(weights, axis=0)
+            weights = weights * self.max_norm / np.maximum(norms, self.max_norm)
+        moved = weights - stepped
+        change = np.log(np.maximum(0.5, 1 + self.variance_rate * rate * spread))
+        changed = np.maximum(log_variance + change, np.log(self.least_variance))
+        self.machine = (
+            weights,
+            c + rate * direction[1] - seen @ moved,
+            b + rate * direction[2] - moved @ offset,
+            np.where(self.learned, changed, log_variance),
+        )
+        self.hidden_offset = offset + self.offset_rate * (activity - offset)

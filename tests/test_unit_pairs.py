@@ -1,0 +1,89 @@
+"""Which units there are, which go together, and what is refused."""
+
+import numpy as np
+import pytest
+
+from sklearn_ebm._units import Kind, Units, Wanted, evaluate
+from sklearn_ebm.units import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Mixed,
+    Poisson,
+    ReLU,
+    Spin,
+    as_unit,
+    check_pair,
+)
+
+MIXED = Mixed(((3, Bernoulli()), (2, Gaussian()), (2, Poisson())))
+
+BOUNDED = [Bernoulli(), Spin(), Categorical(3)]
+REAL = [Gaussian(), Gaussian(1.0, 2.0), ReLU()]
+
+
+def test_pairs_with_a_layer_of_finitely_many_states_are_allowed():
+    for bounded in [*BOUNDED, Mixed(((2, Spin()), (3, Categorical(3))))]:
+        for unit in [*BOUNDED, *REAL, Poisson(), MIXED]:
+            assert check_pair(bounded, unit) is False
+            assert check_pair(unit, bounded) is False
+
+
+@pytest.mark.parametrize("first", REAL)
+@pytest.mark.parametrize("second", [*REAL, Mixed(((1, Spin()), (2, ReLU())))])
+def test_pairs_of_real_units_want_small_weights(first, second):
+    assert check_pair(first, second) is True
+    assert check_pair(second, first) is True
+
+
+@pytest.mark.parametrize(
+    "visible, hidden, message",
+    [
+        (Poisson(), Poisson(), "poisson visible and poisson hidden"),
+        (Poisson(), Gaussian(), "poisson visible and gaussian hidden"),
+        (ReLU(), Poisson(), "relu visible and poisson hidden"),
+        (MIXED, ReLU(), "poisson visible and relu hidden"),
+        (Gaussian(), MIXED, "gaussian visible and poisson hidden"),
+    ],
+)
+def test_counts_and_unbounded_units_are_refused(visible, hidden, message):
+    with pytest.raises(ValueError, match=f"{message} units have no joint"):
+        check_pair(visible, hidden)
+
+
+def test_names():
+    names = {"bernoulli", "spin", "gaussian", "relu", "poisson"}
+    assert {as_unit(name).kind for name in names} == set(Kind) - {Kind.CATEGORICAL}
+    assert all(Kind(as_unit(name).kind).name.lower() == name for name in names)
+    unit = Categorical(3)
+    assert as_unit(unit) is unit
+    for wrong in ("tanh", "Bernoulli", 3, None, Spin):
+        with pytest.raises(ValueError, match=r"there are no units .*'relu', 'spin'"):
+            as_unit(wrong)
+
+
+@pytest.mark.parametrize(
+    "unit, n, message",
+    [
+        (lambda: Categorical(3), 4, "4 columns are no blocks of 3"),
+        (lambda: Categorical(0), 4, "n_categories"),
+        (lambda: Categorical(2.5), 5, "n_categories"),
+        (lambda: Gaussian(scale=0.0), 2, "scale"),
+        (lambda: Gaussian(scale=-1.0), 2, "scale"),
+        (lambda: Gaussian(scale=np.nan), 2, "scale"),
+        (lambda: Gaussian(loc=np.inf), 2, "loc"),
+        (lambda: Gaussian(loc=np.zeros(3)), 2, "loc"),
+        (lambda: Mixed(((2, Spin()), (3, ReLU()))), 4, "5 columns"),
+    ],
+)
+def test_layers_that_are_none_are_refused(unit, n, message):
+    with pytest.raises(ValueError, match=message):
+        unit().mean(np.zeros((1, n)))
+
+
+def test_widths_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="there are 3 units, not 4"):
+        evaluate(Spin().kernel(3), np.zeros((2, 4)), Wanted.MEANS)
+    assert evaluate(Spin().kernel(3), np.zeros((0, 3)), Wanted.MEANS).shape == (0, 3)
+    with pytest.raises(ValueError, match="no blocks"):
+        Units([(Kind.CATEGORICAL, 4, 3)])
