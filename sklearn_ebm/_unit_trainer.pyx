@@ -47,6 +47,8 @@ cdef enum:
     ROWS_BLOCK = 128
     # Multiplications of a minibatch that are worth a second thread.
     LEAST_WORK = 1000000
+    # Steps of the power method, at most.
+    MOST_POWERS = 20
 
 # Variances are learned at this share of the learning rate: they change what all
 # weights of a unit mean.
@@ -685,10 +687,22 @@ cdef class UnitTrainer:
         team_barrier()
 
     cdef double _norm(self, real kind) noexcept nogil:
-        """Largest singular value of the weights over the standard deviations.
+        """Largest singular value of the weights in standard deviations.
 
-        A step of the power method for each minibatch: the weights change slowly.
+        By the power method, from the vector of the last minibatch on: mostly a step
+        or two, but a vector that a leap has left behind would miss that leap.
         """
+        cdef double norm = 0, last
+        cdef int k
+        for k in range(MOST_POWERS):
+            last = norm
+            norm = self._power(kind)
+            if norm <= 1.001 * last:
+                break
+        return norm
+
+    cdef double _power(self, real kind) noexcept nogil:
+        """A step of the power method; never more than the norm."""
         cdef double *turned = self.turned
         cdef Py_ssize_t i, j
         cdef double x, total = 0
@@ -697,15 +711,16 @@ cdef class UnitTrainer:
             turned[j] = 0
         for i in range(self.n_visible):
             total += self.direction[i] * self.direction[i]
-            x = self.direction[i]
-            if self.gaussian[i]:
-                x /= self.visible.deviation[i]
+            # (Variances after the step; the units still have those before it.)
+            x = self.direction[i] / sqrt(self.variance[i])
             w = <real *> (self.weights + i * self.h_bytes)
             for j in range(self.n_hidden):
                 turned[j] += x * w[j]
         total, x = sqrt(total), 0
         for j in range(self.n_hidden):
+            turned[j] *= self.hidden.deviation[j]
             x += turned[j] * turned[j]
+            turned[j] *= self.hidden.deviation[j]
         if total == 0 or x == 0:
             return 0
         for i in range(self.n_visible):
@@ -713,9 +728,7 @@ cdef class UnitTrainer:
             self.direction[i] = 0
             for j in range(self.n_hidden):
                 self.direction[i] += turned[j] * w[j]
-            if self.gaussian[i]:
-                self.direction[i] /= self.visible.deviation[i]
-            self.direction[i] /= x
+            self.direction[i] /= x * sqrt(self.variance[i])
         return sqrt(x) / total
 
     cdef void _enter(
