@@ -101,16 +101,11 @@ def log_partition(kind, x, loc=0.0, scale=1.0):
 # ---- Training ----
 
 
-def most_norm(weights, deviation):
-    """Largest singular value of the weights over the standard deviations."""
-    return np.linalg.norm(weights / deviation[:, np.newaxis], 2)
-
-
 @dataclass
 class UnitTrainer:
     """Twin of the kernel's trainer, which it shows one minibatch at a time.
 
-    visible, hidden : compiled `Units`, which draw as the kernel does
+    visible, hidden : compiled `Units`, which draw as the kernel does, in `dtype`
     """
 
     visible: object
@@ -138,6 +133,7 @@ class UnitTrainer:
     velocity: tuple | None = None
     variance_rate: float = 0.1
     least_variance: float = 1e-3
+    dtype: type = np.float64
 
     @property
     def variance(self):
@@ -145,7 +141,8 @@ class UnitTrainer:
 
     def _draw(self, units, fields, purpose, step):
         counter = {"key": self.key, "step": step, "purpose": purpose}
-        return evaluate(units, fields, Wanted.DRAWS, **counter)
+        fields = fields.astype(self.dtype)
+        return evaluate(units, fields, Wanted.DRAWS, **counter).astype(float)
 
     def hidden_fields(self, visible):
         weights, bias = self.machine[:2]
@@ -177,24 +174,34 @@ class UnitTrainer:
         self.ascend(data, model, rate)
         self.step += self.n_gibbs_steps
 
+    def moments(self, rows):
+        """Means over rows: of visible x hidden, hidden, visible, squared distance."""
+        means = self.hidden_means(rows)
+        squares = np.square(rows - self.machine[2]).mean(axis=0)
+        return (
+            rows.T @ means / len(rows),
+            means.mean(axis=0),
+            rows.mean(axis=0),
+            squares,
+        )
+
     def gradient(self, data, model):
         """Of the mean log-likelihood, by weights, biases and log variances.
 
-        That of what belongs to a Gaussian unit is multiplied by its variance.
+        That of what belongs to a Gaussian unit is multiplied by its variance, but
+        for the last.
         """
-        weights, _, bias, _ = self.machine
-        ups = self.hidden_means(data), self.hidden_means(model)
-        downs = data, model
-        raw = downs[0].T @ ups[0] / len(data) - downs[1].T @ ups[1] / len(model)
-        hidden = ups[0].mean(axis=0) - ups[1].mean(axis=0)
-        visible = downs[0].mean(axis=0) - downs[1].mean(axis=0)
-        squares = [np.square(v - bias).mean(axis=0) for v in downs]
-        spread = (squares[0] - squares[1]) / 2 - (weights * raw).sum(axis=1)
-        return raw, hidden, visible, spread / self.variance, ups[0].mean(axis=0)
+        raw, hidden, visible, squares = (
+            d - m for d, m in zip(data, model, strict=True)
+        )
+        spread = squares / 2 - (self.machine[0] * raw).sum(axis=1)
+        return raw, hidden, visible, spread / self.variance
 
     def ascend(self, data, model, rate):
         weights, c, b, log_variance = self.machine
-        raw, hidden, visible, spread, activity = self.gradient(data, model)
+        data, model = self.moments(data), self.moments(model)
+        raw, hidden, visible, spread = self.gradient(data, model)
+        activity = data[1]
         mu, offset = self.visible_offset, self.hidden_offset
         seen = mu / self.variance
         centred = raw - np.outer(mu, hidden) - np.outer(visible, offset)

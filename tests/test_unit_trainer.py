@@ -1,0 +1,461 @@
+"""The trainer of units of any kinds against its plain NumPy twin and the likelihood."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import logsumexp
+from threadpoolctl import threadpool_limits
+
+import reference_units
+from reference import generator
+from sklearn_ebm._openmp import openmp_enabled
+from sklearn_ebm._rows import Rows
+from sklearn_ebm._unit_trainer import UnitTrainer
+from sklearn_ebm._units import Kind
+from sklearn_ebm.units import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Mixed,
+    Poisson,
+    ReLU,
+    Spin,
+)
+
+KEY = 0x0123456789ABCDEF
+N_VISIBLE, N_HIDDEN = 12, 8
+MIXED = Mixed(
+    (
+        (2, Bernoulli()),
+        (4, Gaussian()),
+        (3, Categorical(3)),
+        (1, Spin()),
+        (2, Gaussian(scale=2.0)),
+    )
+)
+# Units of the visible layer, and whether variances are learned.
+VISIBLE = {
+    "bernoulli": (Bernoulli(), False),
+    "spin": (Spin(), False),
+    "categorical": (Categorical(4), False),
+    "gaussian learned": (Gaussian(), True),
+    "gaussian fixed": (Gaussian(scale=1.5), False),
+    "poisson": (Poisson(), False),
+    "relu": (ReLU(), False),
+    "mixed": (MIXED, True),
+}
+HIDDEN = {
+    "bernoulli": Bernoulli(),
+    "spin": Spin(),
+    "gaussian": Gaussian(),
+    "relu": ReLU(),
+    "categorical": Categorical(4),
+}
+PAIRS = [
+    (v, h)
+    for v in VISIBLE
+    for h in HIDDEN
+    if v != "poisson" or h not in ("gaussian", "relu")
+]
+ALL_OPTIONS = {
+    "momentum": 0.5,
+    "nesterov": True,
+    "weight_decay": 0.01,
+    "l1_decay": 0.02,
+    "sparsity_target": 0.2,
+    "sparsity_cost": 0.5,
+    "max_norm": 0.3,
+    "clip": 0.05,
+}
+
+
+def gaussian_columns(unit):
+    parts = getattr(unit, "parts", [(N_VISIBLE, unit)])
+    return np.concatenate([np.full(n, part.kind == Kind.GAUSSIAN) for n, part in parts])
+
+
+def data_for(unit, n_rows, rng, dtype):
+    """Rows that the units can be, Gaussian ones with means and scales of their own."""
+    x = unit.sample(
+        0.5 * rng.normal(size=(n_rows, N_VISIBLE)), random_state=rng_seed(rng)
+    )
+    gaussian = gaussian_columns(unit)
+    return np.where(gaussian, 3 * x - 5, x).astype(dtype)
+
+
+def rng_seed(rng):
+    return int(rng.integers(2**31))
+
+
+class Case:
+    """A kernel and its twin in the same state, with numbers of no special values."""
+
+    def __init__(
+        self,
+        visible="mixed",
+        hidden="bernoulli",
+        *,
+        n_rows=23,
+        batch_size=5,
+        n_chains=5,
+        n_gibbs_steps=1,
+        centred=True,
+        learned=None,
+        scale=0.15,
+        dtype=np.float64,
+        csr=False,
+        seed=0,
+        sizes=(N_VISIBLE, N_HIDDEN),
+        **options,
+    ):
+        rng = generator(620, seed)
+        unit, learns = VISIBLE[visible] if isinstance(visible, str) else visible
+        self.unit, self.hidden = unit, HIDDEN.get(hidden, hidden)
+        D, H = sizes
+        self.gaussian = gaussian = gaussian_columns(unit)
+        self.learned = gaussian & (learns if learned is None else learned)
+        if D != N_VISIBLE:
+            self.gaussian = gaussian = np.full(D, unit.kind == Kind.GAUSSIAN)
+            self.learned = gaussian & learns
+            self.X = unit.sample(
+                rng.normal(size=(n_rows, D)), random_state=rng_seed(rng)
+            )
+            self.X = self.X.astype(dtype)
+        else:
+            self.X = data_for(unit, n_rows, rng, dtype)
+        state = {
+            "components": scale * rng.normal(size=(H, D)),
+            "intercept_hidden": 0.3 * rng.normal(size=H),
+            "intercept_visible": 0.3 * rng.normal(size=D),
+            "log_variance": np.where(gaussian, rng.uniform(-0.5, 0.5, D), 0),
+        }
+        state = {name: x.astype(dtype) for name, x in state.items()}
+        start = self.hidden.sample(np.zeros((max(1, n_chains or 1), H)), random_state=1)
+        settings = {
+            "key": KEY,
+            "step": 2**32 - 2,
+            "n_gibbs_steps": n_gibbs_steps,
+            "visible_offset": centred * rng.uniform(0.1, 0.9, D),
+            "hidden_offset": centred * rng.uniform(0.1, 0.9, H),
+            "gaussian": gaussian,
+            "learned": self.learned,
+            "shift": np.where(gaussian, -4.0, 0.0),
+            "scale": np.where(gaussian, 3.5, 1.0),
+        }
+        units = unit.kernel(D), self.hidden.kernel(H)
+        self.trainer = UnitTrainer(
+            Rows(sp.csr_array(self.X) if csr else self.X),
+            *units,
+            *state.values(),
+            batch_size=batch_size,
+            chains=start if n_chains else None,
+            **settings,
+        )
+        self.twin = reference_units.UnitTrainer(
+            unit.kernel(D),
+            self.hidden.kernel(H),
+            tuple(np.float64(x).T for x in state.values()),
+            start.astype(dtype).astype(float) if n_chains else None,
+            **settings,
+            dtype=dtype,
+            **options,
+        )
+        self.trainer.offset_rate = self.twin.offset_rate = 0.25 * centred
+        for name, value in options.items():
+            setattr(self.trainer, name, value)
+        if options.get("momentum"):
+            self.trainer.start_velocity()
+            self.twin.velocity = 0.0, 0.0, 0.0
+        self.order = rng.permutation(n_rows)
+        self.rates = rng.uniform(0.02, 0.1, self.trainer.n_batches)
+
+    def batches(self):
+        size = self.trainer.batch_size
+        for k, rate in enumerate(self.rates):
+            yield k, self.X[self.order[k * size : (k + 1) * size]].astype(float), rate
+
+    def run(self, n_threads=1, pieces=1):
+        """An epoch of the kernel, cut in pieces."""
+        trainer = self.trainer
+        trainer.begin_epoch(self.order, self.rates)
+        n = len(self.rates) * trainer.sweeps_per_batch
+        cuts = np.linspace(0, n, min(n, pieces) + 1).astype(int)
+        for start, stop in zip(cuts[:-1], cuts[1:]):
+            trainer.run(int(start), int(stop), n_threads)
+
+    def everything(self):
+        trainer = self.trainer
+        found = [*trainer.parameters(), *trainer.averages(), trainer.hidden_offset()]
+        found += trainer.velocities() if trainer.momentum else []
+        return found + ([trainer.chains()] if self.twin.chains is not None else [])
+
+
+def assert_close(found, wanted, rtol):
+    for name, x, y in zip("Wcbs", found, wanted, strict=True):
+        np.testing.assert_allclose(x, y, rtol, rtol * np.abs(y).max(), err_msg=name)
+
+
+def check_epoch(case, rtol=1e-9):
+    """Every minibatch does what the twin does, and averages are means."""
+    trainer, twin = case.trainer, case.twin
+    trainer.start_average()
+    trainer.begin_epoch(case.order, case.rates)
+    seen = []
+    for k, rows, rate in case.batches():
+        twin.minibatch(rows, rate)
+        sweeps = trainer.sweeps_per_batch
+        trainer.run(k * sweeps, (k + 1) * sweeps)
+        weights, *rest = twin.machine
+        assert_close(trainer.parameters(), (weights.T, *rest), rtol)
+        np.testing.assert_allclose(trainer.hidden_offset(), twin.hidden_offset, rtol)
+        if twin.chains is not None:
+            np.testing.assert_allclose(trainer.chains(), twin.chains, rtol, rtol)
+        if trainer.momentum:
+            velocity, hidden, visible = trainer.velocities()
+            found = velocity.T, hidden, visible
+            for x, y in zip(found, twin.velocity, strict=True):
+                np.testing.assert_allclose(x, y, rtol, rtol * np.abs(y).max())
+        assert trainer.step == twin.step
+        seen.append(trainer.parameters())
+    assert_close(trainer.averages(), [np.mean(x, axis=0) for x in zip(*seen)], rtol)
+
+
+# ---- The minibatch ----
+
+
+@pytest.mark.parametrize("visible, hidden", PAIRS)
+def test_every_pair_trains_like_its_twin(visible, hidden):
+    check_epoch(Case(visible, hidden))
+    check_epoch(Case(visible, hidden, n_chains=7, n_gibbs_steps=2, **ALL_OPTIONS))
+    check_epoch(Case(visible, hidden, n_chains=None, n_gibbs_steps=2, momentum=0.5))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"momentum": 0.7},
+        {"momentum": 0.7, "nesterov": True},
+        {"weight_decay": 0.3},
+        {"l1_decay": 0.3},
+        {"max_norm": 0.2},
+        {"sparsity_target": 0.3, "sparsity_cost": 2.0},
+        {"clip": 0.02},
+        {"centred": False},
+        {"centred": False, **ALL_OPTIONS},
+        {"learned": False},
+        {"csr": True},
+        {"batch_size": 1, "n_chains": 3},
+        {"batch_size": 23, "n_chains": 2},
+        {"batch_size": 100, "n_chains": 30},
+        {"batch_size": 4, "n_chains": None},
+        {"n_chains": None, "n_gibbs_steps": 3},
+        {"n_gibbs_steps": 3},
+        {"scale": 0.0},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("visible", ["mixed", "gaussian learned", "spin"])
+def test_every_option_does_what_the_twin_does(visible, options):
+    check_epoch(Case(visible, **options))
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (63, 129), (64, 8), (65, 9), (150, 130)])
+def test_layers_of_any_size(sizes):
+    for unit in [(Gaussian(), True), (Poisson(), False)]:
+        case = Case(unit, Spin(), sizes=sizes, scale=0.02, momentum=0.5, max_norm=0.2)
+        check_epoch(case)
+
+
+@pytest.mark.parametrize("visible, hidden", PAIRS)
+def test_float32_follows_the_twin(visible, hidden):
+    # One minibatch: a draw that falls between two roundings would part them.
+    for n_chains in (6, None):
+        case = Case(
+            visible, hidden, dtype=np.float32, n_rows=6, batch_size=6, momentum=0.5,
+            n_chains=n_chains,
+        )  # fmt: skip
+        check_epoch(case, rtol=2e-5)
+        assert all(x.dtype == np.float32 for x in case.everything())
+
+
+def test_variances_neither_collapse_nor_leap():
+    # A variance at its floor stays there; one far below the data's grows.
+    case = Case((Gaussian(), True), "bernoulli", n_rows=20, batch_size=20, n_chains=20)
+    floor = np.log(1e-3)
+    for rate in (1e-3, 1e6):
+        before = case.trainer.parameters()[3]
+        case.trainer.begin_epoch(case.order, [rate])
+        case.trainer.run(0, 1)
+        after = case.trainer.parameters()[3]
+        assert (after >= floor - 1e-12).all()
+        assert (after >= before - np.log(2) - 1e-12).all()
+        assert np.isfinite(after).all()
+
+
+# ---- The gradient ----
+
+SMALL = Mixed(((1, Bernoulli()), (2, Gaussian()), (3, Categorical(3))))
+
+
+def log_density(machine, X, hidden, states):
+    """Exact log p(v) of rows: hidden and other discrete units enumerated.
+
+    `states` are all states of the discrete visible columns 0, 3, 4, 5; Gaussian
+    units 1 and 2 are integrated in closed form.
+    """
+    weights, c, b, log_variance = machine
+    variance = np.exp(log_variance)
+    seen = weights / variance[:, np.newaxis]
+    real, discrete = [1, 2], [0, 3, 4, 5]
+
+    def minus_energy(V):
+        joint = (
+            V @ seen @ hidden.T + hidden @ c + (V[:, discrete] @ b[discrete])[:, None]
+        )
+        squares = np.square(V - b)[:, real] / (2 * variance[real])
+        return joint - squares.sum(axis=1)[:, np.newaxis]
+
+    free = logsumexp(minus_energy(X), axis=1)
+    shifts = hidden @ weights[real].T
+    moved = b[real] + shifts
+    area = (np.square(moved) - b[real] ** 2) / (2 * variance[real])
+    area = (area + np.log(2 * np.pi * variance[real]) / 2).sum(axis=1)
+    rest = states @ weights[discrete] @ hidden.T + (states @ b[discrete])[:, np.newaxis]
+    log_z = logsumexp(rest + hidden @ c + area)
+    return (free - log_z).mean()
+
+
+def test_expected_direction_is_the_gradient_of_the_likelihood():
+    # The direction of the twin, which the kernel's is, with exact moments of the
+    # model in place of those of chains.
+    rng = generator(630)
+    D, H = 6, 3
+    machine = [
+        0.7 * rng.normal(size=(D, H)),
+        rng.normal(size=H),
+        rng.normal(size=D),
+        np.array([0, 0.3, -0.4, 0, 0, 0]),
+    ]
+    hidden = np.array(np.meshgrid(*[[0.0, 1.0]] * H)).reshape(H, -1).T
+    states = np.array([[v, *one] for v in (0.0, 1.0) for one in np.eye(3)])
+    X = np.zeros((7, D))
+    X[:, [0, 3, 4, 5]] = states[rng.integers(6, size=7)]
+    X[:, [1, 2]] = 1 + 2 * rng.normal(size=(7, 2))
+
+    weights, c, b, log_variance = machine
+    variance = np.exp(log_variance)
+    # Exact moments of the model: v and squares given (discrete states, h).
+    rest = (
+        states @ weights[[0, 3, 4, 5]] @ hidden.T + (states @ b[[0, 3, 4, 5]])[:, None]
+    )
+    moved = b[1:3] + hidden @ weights[1:3].T
+    area = (np.square(moved) - b[1:3] ** 2) / (2 * variance[1:3])
+    p = np.exp(rest + hidden @ c + area.sum(axis=1))
+    p /= p.sum()
+    v = np.zeros((len(states), len(hidden), D))
+    v[:, :, [0, 3, 4, 5]] = states[:, np.newaxis]
+    v[:, :, 1:3] = moved
+    model = (
+        np.einsum("sh,shi,hj->ij", p, v, hidden),
+        p.sum(axis=0) @ hidden,
+        np.einsum("sh,shi->i", p, v),
+        np.einsum("sh,shi->i", p, np.square(v - b)) + variance,
+    )
+    real = np.isin(np.arange(D), [1, 2])
+    twin = reference_units.UnitTrainer(
+        SMALL.kernel(D), Bernoulli().kernel(H), tuple(machine), None, KEY,
+        0.0, 0.0, real, real, 0.0, 1.0,
+    )  # fmt: skip
+    found = twin.gradient(twin.moments(X), model)
+    for k, name in enumerate(["weights", "hidden", "visible", "log variance"]):
+        for place in np.ndindex(machine[k].shape):
+            if k == 3 and place[0] not in (1, 2):
+                continue
+            sides = []
+            for step in (1e-5, -1e-5):
+                there = [x.copy() for x in machine]
+                there[k][place] += step
+                sides.append(log_density(there, X, hidden, states))
+            slope = (sides[0] - sides[1]) / 2e-5
+            # Multiplied by the variance: steps do not depend on units.
+            times = variance[place[0]] if name in ("weights", "visible") else 1
+            np.testing.assert_allclose(found[k][place], slope * times, 1e-6, 1e-8)
+
+
+# ---- Unbounded layers ----
+
+
+@pytest.mark.parametrize(
+    "visible, hidden",
+    [
+        ((Gaussian(), True), Gaussian()),
+        ((Gaussian(scale=1.5), False), ReLU()),
+        ((ReLU(), False), ReLU()),
+        ((Gaussian(), True), Gaussian(scale=3.0)),
+    ],
+    ids=str,
+)
+def test_weights_between_unbounded_layers_stay_small(visible, hidden):
+    case = Case(visible, hidden, n_rows=200, batch_size=10, n_chains=10)
+    factor = np.abs(generator(640).normal(size=(200, 1)))
+    case.X[...] = 4 * factor + 0.3 * np.abs(case.X)  # (which the kernel reads)
+    trainer = case.trainer
+    trainer.unbounded, trainer.clip, trainer.offset_rate = True, 1.0, 0.0
+    norms = []
+    for _ in range(8):
+        trainer.begin_epoch(case.order, np.full(trainer.n_batches, 0.1))
+        for batch in range(trainer.n_batches):
+            trainer.run(batch, batch + 1)
+            components, *_, log_variance = trainer.parameters()
+            weights = components * np.exp(-log_variance / 2)
+            norms.append(getattr(hidden, "scale", 1.0) * np.linalg.norm(weights, 2))
+    assert np.isfinite(trainer.chains()).all()
+    # To what the power method leaves; and it is the cap that keeps them there.
+    assert max(norms) < 0.96
+    assert max(norms) > 0.94
+
+
+# ---- The same bits ----
+
+
+def large(seed=0, **options):
+    return Case(
+        (Gaussian(), True), "relu", sizes=(150, 140), n_rows=300, batch_size=60,
+        n_chains=70, scale=0.01, n_gibbs_steps=3, seed=seed, dtype=np.float32,
+        **ALL_OPTIONS, **options,
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(not openmp_enabled(), reason="built without OpenMP")
+def test_same_bits_on_any_number_of_threads_and_cuts():
+    found = []
+    for n_threads, pieces in [(1, 1), (2, 1), (5, 1), (1, 15), (2, 4), (3, 7)]:
+        with threadpool_limits(n_threads):
+            case = large()
+            case.trainer.unbounded = True
+            case.trainer.start_average()
+            assert case.trainer.n_threads == n_threads
+            case.run(n_threads, pieces)
+        found.append(b"".join(x.tobytes() for x in case.everything()))
+    assert all(f == found[0] for f in found)
+
+
+def test_next_step_is_one_that_no_sweep_has_drawn_from():
+    case = Case("spin", n_gibbs_steps=3)
+    first = case.trainer.step
+    case.trainer.begin_epoch(case.order, case.rates)
+    case.trainer.run(0, 3)
+    assert case.trainer.next_step == first + 3
+    case.trainer.run(3, 4)
+    assert case.trainer.next_step == first + 6
+
+
+def test_wrong_orders_are_refused():
+    trainer = Case().trainer
+    with pytest.raises(ValueError, match="order names rows"):
+        trainer.begin_epoch([0, 23], np.ones(1))
+    with pytest.raises(ValueError, match="more minibatches than rates"):
+        trainer.begin_epoch(np.arange(23), np.ones(4))
+    trainer.begin_epoch(np.arange(23), np.ones(5))
+    with pytest.raises(ValueError, match="no sweeps 0..6"):
+        trainer.run(0, 6)
