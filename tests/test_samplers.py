@@ -23,8 +23,10 @@ from sklearn_ebm._gibbs import Layer, run_chains
 from sklearn_ebm._openmp import effective_n_threads, openmp_enabled
 from sklearn_ebm._panels import Panels
 from sklearn_ebm.layered import Layered
+from sklearn_ebm.likelihood import log_partition, ratio_matching
 from sklearn_ebm.samplers import (
     Gibbs,
+    ReplicaExchange,
     autocorrelation_time,
     effective_sample_size,
     impute,
@@ -384,12 +386,33 @@ def test_bad_starts(arguments, error, message):
 
 
 def test_other_layers_are_refused():
+    # Gibbs sampling takes any two layers; what has kernels for bits alone does not.
     bias = np.zeros(2)
     layers = Layered(("gaussian", "bernoulli"), (np.zeros((2, 2)),), (bias, bias))
-    with pytest.raises(ValueError, match="gaussian"):
-        two_layers(layers)
-    with pytest.raises(ValueError, match="gaussian"):
-        Gibbs(layers)
+    found = Gibbs(layers).step(Gibbs(layers).init(3, random_state=0)).visible
+    assert found.shape == (3, 2)
+    assert found.dtype == np.float64
+    for call in [
+        lambda: two_layers(layers),
+        lambda: ReplicaExchange(layers),
+        lambda: log_partition(layers, "tempering"),
+        lambda: sample_chains(layers, 2, 2, warm_up=1, method="tempering"),
+        lambda: ratio_matching(layers, np.zeros((1, 2))),
+    ]:
+        with pytest.raises(ValueError, match="two layers of Bernoulli units.*gaussian"):
+            call()
+
+
+@pytest.mark.parametrize("n_layers", [1, 3])
+def test_other_numbers_of_layers_are_refused(n_layers):
+    layers = Layered(
+        ("spin",) * n_layers,
+        (np.zeros((2, 2)),) * (n_layers - 1),
+        (np.zeros(2),) * n_layers,
+    )
+    for call in [Gibbs, two_layers, log_partition]:
+        with pytest.raises(ValueError, match=f"takes two layers, got {n_layers}"):
+            call(layers)
 
 
 def test_a_layered_value_gives_the_draws_of_its_model():
