@@ -75,10 +75,14 @@ def bias_for(kinds, mean, little):
 
 
 def column_variances(X, numbers, mean):
-    """Variances of columns over some rows (their numbers, or how many)."""
+    """Variances of columns over some rows (their numbers, or how many).
+
+    Exactly 0 for columns whose values differ by no more than their mean was rounded.
+    """
     total, n_rows = np.zeros(len(mean)), np.size(numbers)
     if np.ndim(numbers) == 0:
         n_rows, numbers = numbers, None
     for chunk in chunks(X if numbers is None else X[numbers], np.float64):
         total += np.square(chunk - mean).sum(axis=0)
-    return total / n_rows
+    rounding = n_rows * np.finfo(float).eps * mean
+    return np.where(total > n_rows * np.square(rounding), total / n_rows, 0.0)
