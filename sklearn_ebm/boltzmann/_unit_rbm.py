@@ -321,7 +321,8 @@ class UnitsRBM(TrainedRBM):
             columns.check(self, X)
             found["n_categories_"] = columns.n_categories
             X = columns.encode(X)
-            return X if drawn is None else drawn.fill(X, real=columns.gaussian)
+            bits = np.isin(columns.kinds, [Kind.BERNOULLI, Kind.CATEGORICAL])
+            return X if drawn is None else drawn.fill(X, real=~bits)
 
         X, rows = check_rows(
             self,
