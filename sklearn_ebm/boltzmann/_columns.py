@@ -115,7 +115,8 @@ class Columns:
         for start, stop, unit in self.runs:
             part = X[:, start:stop]
             part = part.data if sp.issparse(part) else part
-            found = part[np.isfinite(part)] if part.dtype.kind == "f" else part
+            known = ~np.isnan(part) if unit is None else np.isfinite(part)
+            found = part[known] if part.dtype.kind == "f" else part
             if not found.size:
                 continue
             if unit is None:
@@ -146,7 +147,8 @@ class Columns:
         if not self.has_codes:
             return X
         X = X.toarray() if sp.issparse(X) else X
-        dtype = np.float32 if X.dtype == np.float32 else np.float64
+        single = X.dtype in (np.float32, np.uint8, np.bool_)
+        dtype = np.float32 if single else np.float64
         out = np.empty((len(X), self.sizes.sum()), dtype)
         at = 0
         for start, stop, unit in self.runs:

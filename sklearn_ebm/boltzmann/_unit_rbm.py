@@ -1,6 +1,7 @@
 """Restricted Boltzmann machines with units of any kinds."""
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from .._gibbs import Purpose
@@ -236,10 +237,17 @@ class UnitsRBM(TrainedRBM):
 
     def _encode(self, X):
         """Columns of values that chains are to have, as visible units."""
-        if X is None or self._bits:
+        if X is None or self._bits or not self._columns().has_codes:
             return X
-        X = np.atleast_2d(np.asarray(X, float))
-        return self._columns().encode(X)
+        columns = self._columns()
+        X = X if sp.issparse(X) else np.atleast_2d(np.asarray(X, float))
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"init or conditions has {X.shape[1]} columns, but the model has "
+                f"{self.n_features_in_} features."
+            )
+        columns.check(self, X, quiet=True)
+        return columns.encode(X)
 
     def _decode(self, V):
         return V if self._bits else self._columns().decode(V)
