@@ -280,7 +280,8 @@ def column_indices(columns, n_features, names=None):
     """Numbers of the columns that an index, a slice, a mask or names stand for."""
     if isinstance(columns, str):
         columns = [columns]
-    if isinstance(columns, (list, tuple)) and any(isinstance(c, str) for c in columns):
+    columns = list(columns) if isinstance(columns, tuple) else columns
+    if isinstance(columns, list) and any(isinstance(c, str) for c in columns):
         if names is None:
             raise ValueError(
                 f"columns are named {columns}, but the data has no names of columns."

@@ -50,7 +50,8 @@ class Columns:
     def __init__(self, visible, X, names=None, n_categories=None):
         n_features = X.shape[1]
         self.specs, owner = [visible], np.zeros(n_features, int)
-        if isinstance(visible, list):
+        if isinstance(visible, (list, Mixed)):
+            visible = _pairs(visible, n_features)
             self.specs = [unit for _, unit in visible]
             owner[:] = -1
             for number, (columns, _) in enumerate(visible):
@@ -173,6 +174,23 @@ class Columns:
             columns.append(part)
             at += n
         return np.hstack(columns)
+
+
+def _pairs(visible, n_features):
+    """Mixed units as a list of (columns, unit), or a list that is one."""
+    if isinstance(visible, Mixed):
+        visible._groups(n_features)  # refuses another number of columns
+        ends = np.cumsum([n for n, _ in visible.parts])
+        visible = [
+            (slice(end - n, end), unit)
+            for end, (n, unit) in zip(ends, visible.parts, strict=True)
+        ]
+    for pair in visible:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ValueError(f"visible must hold pairs (columns, unit), got {pair!r}.")
+        if isinstance(pair[1], Mixed):
+            raise ValueError("visible cannot hold Mixed units in a pair; name parts.")
+    return visible
 
 
 def _count_categories(X, codes):
