@@ -131,10 +131,12 @@ def drawn(unit, fields, rng):
 def random_layers(visible, hidden, seed, scale=0.8, dtype=np.float64):
     (v, D), (h, H) = visible, hidden
     rng = generator(650, seed)
-    weights = scale * rng.normal(size=(D, H))
+    weights = scale * np.clip(rng.normal(size=(D, H)), -1.5, 1.5)
+    if not set(FINITE.values()) >= {visible, hidden}:
+        weights /= 2
     if any(kind == Kind.POISSON for kind, *_ in parts_of(v, D) + parts_of(h, H)):
         weights = np.clip(weights, -0.3, 0.3)  # counts of tens, not of millions
-    b, c = 0.5 * rng.normal(size=(1, D)), 0.5 * rng.normal(size=(1, H))
+    b, c = 0.4 * rng.normal(size=(1, D)), 0.4 * rng.normal(size=(1, H))
     # Centred, so that no layer stays in one state.
     biases = (b - h.mean(c) @ weights.T)[0], (c - v.mean(b) @ weights)[0]
     return Layered(
@@ -197,7 +199,7 @@ def test_chains_of_finite_hidden_layers(visible, hidden, dtype):
     )
     unit, c = layers.units[0], layers.biases[1].astype(float)
     states, p, fields, _ = finite_hidden(layers)
-    assert p.max() < 0.9
+    assert p.max() < 0.95
     rng = generator(651)
     least = RARE / 10
     sampler = Gibbs(layers)
@@ -234,7 +236,7 @@ def test_chains_of_finite_hidden_layers(visible, hidden, dtype):
 def test_chains_under_infinite_hidden_layers(visible, hidden):
     layers = random_layers(FINITE[visible], INFINITE[hidden], seed=2, scale=0.5)
     states, p, *_ = finite_hidden(layers.reversed())
-    assert p.max() < 0.9
+    assert p.max() < 0.95
     start = generator(652).choice(len(p), N_CHAINS, p=p)
     sampler = Gibbs(layers)
     chains = sampler.init(init=states[start], random_state=5)

@@ -1,0 +1,41 @@
+"""A table with columns of every kind, and a model for it."""
+
+import numpy as np
+
+from reference import generator
+from sklearn_ebm import RBM
+
+
+def table(n_rows=300, seed=0):
+    """A binary column, codes of 3 and of 2 categories, two real ones, counts, spins.
+
+    All of them lean one way or the other with a hidden bit.
+    """
+    rng = generator(660, seed)
+    bit = rng.random(n_rows) < 0.4
+    return np.column_stack(
+        [
+            rng.random(n_rows) < np.where(bit, 0.9, 0.2),
+            np.minimum(rng.integers(0, 3, n_rows) + bit, 2),
+            rng.integers(0, 2, n_rows),
+            rng.normal(np.where(bit, 30.0, 50.0), 4.0),
+            rng.normal(np.where(bit, 1e-3, 0.0), 1e-3),
+            rng.poisson(np.where(bit, 5.0, 1.0)),
+            np.where(rng.random(n_rows) < np.where(bit, 0.8, 0.3), 1, -1),
+        ]
+    ).astype(float)
+
+
+SPECS = [
+    ([0], "bernoulli"),
+    ([1, 2], "categorical"),
+    ([3, 4], "gaussian"),
+    ([5], "poisson"),
+    ([6], "spin"),
+]
+NAMES = ["bit", "three", "two", "large", "small", "count", "spin"]
+
+
+def mixed_rbm(visible=SPECS, **options):
+    settings = {"learning_rate": 0.02, "n_iter": 5, "random_state": 0}
+    return RBM(4, visible=visible, **settings | options)

@@ -1,0 +1,173 @@
+"""How columns become visible units: codes, names, and what is refused."""
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import OneHotEncoder
+
+from common import assert_same, fitted_floats
+from reference import generator
+from sklearn_ebm import RBM
+from sklearn_ebm.units import Categorical, Mixed, Spin
+from tables import NAMES, SPECS, mixed_rbm, table
+
+
+def test_codes_are_blocks_of_columns():
+    X = table()[:, 1:3]
+    blocks = OneHotEncoder(sparse_output=False).fit_transform(X)
+    visible = Mixed(((3, Categorical(3)), (2, Categorical(2))))
+    options = {"n_components": 3, "n_iter": 3, "random_state": 0}
+    for spec in (visible, [([0, 1, 2], Categorical(3)), ([3, 4], Categorical(2))]):
+        codes = RBM(visible="categorical", **options).fit(X)
+        coded = RBM(visible=spec, **options).fit(blocks)
+        for name, value in fitted_floats(coded).items():
+            assert_same(getattr(codes, name), value, name)
+        for method in ("transform", "free_energy", "score_samples"):
+            assert_same(getattr(codes, method)(X), getattr(coded, method)(blocks))
+        for method in ("gibbs", "reconstruct"):
+            found = getattr(codes, method)(X)
+            wanted = getattr(coded, method)(blocks)
+            number = np.stack([wanted[:, :3].argmax(1), wanted[:, 3:].argmax(1)], 1)
+            np.testing.assert_array_equal(found, number)
+    np.testing.assert_array_equal(codes.n_categories_, [3, 2])
+    # A probability for every pair of codes, and they sum to 1.
+    pairs = np.array([[i, j] for i in range(3) for j in range(2)], float)
+    np.testing.assert_allclose(np.exp(codes.score_samples(pairs)).sum(), 1, rtol=1e-9)
+    assert set(map(tuple, codes.sample(200, 5, random_state=0))) <= set(
+        map(tuple, pairs)
+    )
+    held = codes.sample(20, 5, conditions=[2, np.nan], random_state=0)
+    assert (held[:, 0] == 2).all()
+    assert len(set(held[:, 1])) == 2
+
+
+def test_columns_may_be_said_in_any_way():
+    X = table()
+    pandas = pytest.importorskip("pandas")
+    wanted = mixed_rbm().fit(X)
+    kinds = [unit for _, unit in SPECS]
+    mask = np.arange(7)[:, np.newaxis]
+    for columns in [
+        [0, slice(1, 3), slice(-4, -2), [-2], 6],
+        [mask[:, 0] == 0, (mask[:, 0] > 0) & (mask[:, 0] < 3), (3, 4), [5], [-1]],
+        [[0], np.array([1, 2]), range(3, 5), [k == 5 for k in range(7)], [6]],
+    ]:
+        found = mixed_rbm(list(zip(columns, kinds))).fit(X)
+        assert_same(fitted_floats(found), fitted_floats(wanted))
+    frame = pandas.DataFrame(X, columns=NAMES)
+    named = ["bit", ["two", "three"], ["large", "small"], ("count",), "spin"]
+    found = mixed_rbm(list(zip(named, kinds))).fit(frame)
+    assert_same(fitted_floats(found), fitted_floats(wanted))
+    assert_same(found.transform(frame), wanted.transform(X))
+    # The order of the pairs does not matter, that of the columns does.
+    found = mixed_rbm(SPECS[::-1]).fit(X)
+    assert_same(fitted_floats(found), fitted_floats(wanted))
+
+
+@pytest.mark.parametrize(
+    "visible, message",
+    [
+        ([([0, 1], "spin")], "visible says nothing of the columns [2]"),
+        ([([0, 1, 2], "spin"), ([2], "spin")], "visible names columns [2] more than"),
+        ([], "visible says nothing of the columns [0, 1, 2]"),
+        ([([0, 1, 3], "spin")], "columns [0, 1, 3] are not among the 3 there are"),
+        ([([True, False], "spin")], "columns [True, False] are not among the 3"),
+        ([("a", "spin")], "columns are named ['a'], but the data has no names"),
+        ([([0, 1, 2], "sign")], "there are no units 'sign'"),
+        ([([0, 1, 2], "spin", 3)], "visible must hold pairs (columns, unit), got"),
+        (["spin"], "visible must hold pairs (columns, unit), got 'spin'"),
+        ([([0, 1, 2], Mixed(((3, Spin()),)))], "visible cannot hold Mixed units"),
+        (Mixed(((2, Spin()),)), "Mixed units of 2 columns do not make 3"),
+        (Categorical(2), "3 columns are no blocks of 2"),
+        ([([0, 1], "spin"), ([2], Categorical(2))], "1 columns are no blocks of 2"),
+        ("sign", "The 'visible' parameter of RBM must be a str among"),
+        (3, "The 'visible' parameter of RBM must be"),
+    ],
+    ids=str,
+)
+def test_wrong_columns_are_refused(visible, message):
+    X = np.sign(generator(662).normal(size=(20, 3)))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        RBM(2, visible=visible).fit(X)
+
+
+def test_names_that_are_not_there_are_refused():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(table(), columns=NAMES)
+    with pytest.raises(ValueError, match=r"there are no columns \['zwei'\]"):
+        mixed_rbm([(["zwei"], "spin")]).fit(frame)
+
+
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        (0.5, "Column 1 must hold codes 0, 1, ... of categories"),
+        (-1, "Column 1 must hold codes 0, 1, ... of categories"),
+        (3, "Column 1 holds the code 3, but its codes in fit were at most 2"),
+    ],
+)
+def test_codes_that_are_none_are_refused(value, message):
+    X = table()
+    model = mixed_rbm(n_iter=1).fit(X)
+    wrong, conditions = X.copy(), np.full(7, np.nan)
+    wrong[7, 1] = conditions[1] = value
+    mask = np.arange(7) == 3
+    for call in [
+        *(getattr(model, m) for m in ("transform", "score_samples", "gibbs")),
+        model.partial_fit,
+        lambda X: model.impute(X, mask=mask),
+        lambda X: model.sample(init=X),
+        lambda _: model.sample(3, conditions=conditions),
+    ]:
+        with pytest.raises(ValueError, match=re.escape(message)):
+            call(wrong)
+    for width in (6, 8):
+        with pytest.raises(
+            ValueError, match=f"has {width} columns, but the model has 7"
+        ):
+            model.sample(3, conditions=np.zeros(width))
+
+
+@pytest.mark.parametrize(
+    "visible, X, message",
+    [
+        ("spin", [[0.0, 2.0], [1.0, -1.0]], "spin units stand for values in [-1, 1]"),
+        (
+            "poisson",
+            [[0.0, -2.0], [1.0, 5.0]],
+            "poisson units stand for values in [0, inf",
+        ),
+        ("relu", [[0.0, -2.0], [1.0, 5.0]], "relu units stand for values in [0, inf]"),
+        (
+            Categorical(2),
+            [[0.0, 3.0], [1.0, 0]],
+            "categorical units stand for values in",
+        ),
+        (
+            [([0], "gaussian"), ([1], "bernoulli")],
+            [[5.0, 0.0], [1.0, 7.0]],
+            "values in [0, 1] but columns 1 to 1 range over [0, 7]",
+        ),
+    ],
+)
+def test_values_that_units_cannot_mean_have_a_warning(visible, X, message):
+    with pytest.warns(UserWarning, match=re.escape(message)) as found:
+        RBM(2, visible=visible, n_iter=1, learning_rate=1e-3).fit(np.array(X))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    "hidden, message",
+    [
+        ("gaussian", "poisson visible and gaussian hidden units have no joint"),
+        ("poisson", "poisson hidden units have no joint distribution"),
+        (Categorical(3), "4 columns are no blocks of 3"),
+        (Mixed(((1, Spin()), (2, Spin()))), "Mixed units of 3 columns do not make 4"),
+        ("categorical", "The 'hidden' parameter of RBM must be"),
+    ],
+    ids=str,
+)
+def test_wrong_hidden_units_are_refused(hidden, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        mixed_rbm(hidden=hidden).fit(table())

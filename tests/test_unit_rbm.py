@@ -1,0 +1,333 @@
+"""Estimators with units of any kinds: RBM and GaussianRBM."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import logsumexp
+from sklearn.base import clone
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_diabetes,
+    load_digits,
+    load_iris,
+    load_sample_images,
+    load_wine,
+)
+from sklearn.feature_extraction.image import extract_patches_2d
+
+from common import assert_same, assert_same_model, fitted_floats, floats
+from reference import generator
+from sklearn_ebm import RBM, BernoulliRBM, GaussianRBM
+from sklearn_ebm.layered import Layered
+from sklearn_ebm.likelihood import log_likelihood, log_partition
+from tables import SPECS, mixed_rbm, table
+
+# ---- Two layers of bits ----
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"persistent": False, "momentum": 0.5, "average": False},
+        {"missing": "latent", "weight_decay": 1e-3, "batch_size": 7},
+        {"centering": False, "max_norm": 1.0, "learning_rate_schedule": "linear"},
+    ],
+    ids=str,
+)
+@floats
+def test_two_layers_of_bits_are_a_bernoulli_rbm(binary_digits, options, dtype):
+    X = binary_digits[:300].astype(dtype)
+    options = {"n_components": 9, "n_iter": 2, "random_state": 0, **options}
+    found, wanted = RBM(**options).fit(X), BernoulliRBM(**options).fit(X)
+    assert_same(fitted_floats(found), fitted_floats(wanted))
+    for method in ("transform", "score_samples", "free_energy", "gibbs", "reconstruct"):
+        assert_same(getattr(found, method)(X), getattr(wanted, method)(X))
+    assert_same(found.sample(5), wanted.sample(5))
+    mask = np.arange(64) < 5
+    imputed = (m.impute(X, mask=mask, random_state=0) for m in (found, wanted))
+    assert_same(*imputed)
+    assert_same_model(found.partial_fit(X), wanted.partial_fit(X))
+
+
+# ---- In the units of the data ----
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("hidden", ["bernoulli", "spin"])
+@pytest.mark.parametrize("variance", ["learned", 3.0])
+def test_attributes_are_of_the_units_of_the_data(standardize, hidden, variance):
+    rng = generator(661)
+    X = rng.normal(size=(200, 3)) * [1.0, 2.0, 3.0] + [5, 0, -9]
+    model = GaussianRBM(
+        4, hidden=hidden, variance=variance, standardize=standardize, random_state=0,
+        learning_rate=1e-3,
+    ).fit(X)  # fmt: skip
+    if variance != "learned":
+        np.testing.assert_allclose(model.variance_, variance)
+    # p(v) of the documented energy, every hidden state summed out.
+    low = 0.0 if hidden == "bernoulli" else -1.0
+    h = np.array(np.meshgrid(*[[low, 1.0]] * 4)).reshape(4, -1).T
+    b, s2, W = model.intercept_visible_, model.variance_, model.components_.T
+
+    def minus_energy(v):
+        quadratic = -(np.square(v - b) / (2 * s2)).sum(axis=1)
+        return (
+            quadratic[:, np.newaxis] + (v / s2) @ W @ h.T + h @ model.intercept_hidden_
+        )
+
+    shift = h @ W.T
+    log_z = logsumexp(
+        h @ model.intercept_hidden_
+        + ((2 * b * shift + shift**2) / (2 * s2)).sum(axis=1)
+    ) + (np.log(2 * np.pi * s2).sum() / 2)
+    wanted = logsumexp(minus_energy(X), axis=1)
+    np.testing.assert_allclose(-model.free_energy(X), wanted, rtol=1e-9)
+    np.testing.assert_allclose(model.score_samples(X), wanted - log_z, rtol=1e-9)
+    p = np.exp(minus_energy(X) - wanted[:, np.newaxis])
+    np.testing.assert_allclose(model.transform(X), p @ h, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(model.inverse_transform(h), b + shift, rtol=1e-9)
+    state = model._state
+    z = (X - state["shift"]) / state["scale"]
+    assert standardize == (abs(z.mean(axis=0)).max() < 1e-9)
+    assert model.sample(3, 5, random_state=0).shape == (3, 3)
+
+
+@pytest.mark.parametrize("average", [True, False])
+def test_standardised_training_is_of_the_same_model(average):
+    X = table()
+    model = mixed_rbm(average=average, n_iter=1, batch_size=300).fit(X)
+    # One minibatch: the average is its outcome, and so is the state.
+    state, columns = model._state, model._columns()
+    s2 = np.exp(state["log_variance"])
+    unit = columns.with_gaussian(state["intercept_visible"], s2)
+    bias = np.where(columns.gaussian, 0, state["intercept_visible"])
+    inner = Layered(
+        (unit, "bernoulli"),
+        ((state["components"] / s2).T,),
+        (bias, state["intercept_hidden"]),
+    )
+    z = (columns.encode(X) - state["shift"]) / state["scale"]
+    density = log_likelihood(inner, z) - np.log(state["scale"]).sum()
+    np.testing.assert_allclose(model.score_samples(X), density, rtol=1e-9)
+
+
+@pytest.mark.parametrize("hidden", ["bernoulli", "relu"])
+@pytest.mark.parametrize(
+    "options", [{}, {"persistent": False, "momentum": 0.5}], ids=str
+)
+def test_units_of_measurement_do_not_matter(hidden, options):
+    X = load_iris().data[::2]
+    model = GaussianRBM(4, hidden=hidden, n_iter=3, random_state=0, **options)
+    scale, mean = (
+        np.array([2.0**-9, 2.0, 8.0, 2.0**12]),
+        np.array([64.0, -2.0, 0.0, 512]),
+    )
+    first, other = clone(model).fit(X), clone(model).fit(X * scale + mean)
+    wanted = first.transform(X)
+    np.testing.assert_allclose(other.transform(X * scale + mean), wanted, rtol=1e-6)
+    for name, power in [("components_", 1), ("variance_", 2), ("visible_scale_", 1)]:
+        found = getattr(other, name) / scale**power
+        np.testing.assert_allclose(found, getattr(first, name), rtol=1e-6)
+    found = (other.intercept_visible_ - mean) / scale
+    np.testing.assert_allclose(found, first.intercept_visible_, rtol=1e-6, atol=1e-6)
+    found = (other.sample(5, 20, random_state=0) - mean) / scale
+    # The start of chains is drawn in units of the data as well.
+    np.testing.assert_allclose(found, first.sample(5, 20, random_state=0), rtol=1e-5)
+
+
+# ---- Scores ----
+
+
+def test_scores_of_estimators_are_estimated_where_no_layer_is_small():
+    X = load_iris().data
+    model = GaussianRBM(2, hidden="gaussian", variance=0.5, random_state=0).fit(X)
+    # log Z is a determinant: v ~ N(., (P - W' W)^-1), P the precision of the units.
+    W = model.components_.T / 0.5
+    precision = np.eye(4) / 0.5 - W @ W.T
+    linear = model.intercept_visible_ / 0.5 + W @ model.intercept_hidden_
+    mean = np.linalg.solve(precision, linear)
+    squares = np.einsum("ij,jk,ik->i", X - mean, precision, X - mean)
+    log_det = np.linalg.slogdet(precision)[1]
+    wanted = (log_det - squares - 4 * np.log(2 * np.pi)) / 2
+    estimate = log_partition(model, "ais", random_state=1, reverse=False)
+    assert estimate.standard_error < 0.05
+    difference = wanted - model.score_samples(X)
+    np.testing.assert_allclose(difference, difference[0], atol=1e-9)
+    assert abs(difference[0]) < 6 * estimate.standard_error
+    assert abs(np.mean(-model.free_energy(X) - float(estimate) - wanted)) < (
+        6 * estimate.standard_error
+    )
+    # Another fit forgets it.
+    before = model.score(X)
+    assert model.partial_fit(X).score(X) != before
+
+
+def test_annealing_from_the_base_of_an_estimator():
+    X = table()
+    model = mixed_rbm(n_iter=20).fit(X)
+    wanted = float(log_partition(model))
+    for seed in range(2):
+        found = log_partition(model, "ais", betas=30, n_runs=3000, random_state=seed)
+        error = np.expm1(found.forward - wanted)
+        assert abs(error) < 5 * found.standard_error
+
+
+# ---- Missing values ----
+
+
+def test_imputation_finds_conditional_means_of_a_gaussian_model():
+    # Gaussian units in both layers are a normal distribution.
+    X = load_iris().data
+    model = GaussianRBM(2, hidden="gaussian", n_iter=30, random_state=0).fit(X)
+    W = model.components_.T / model.variance_[:, np.newaxis]
+    precision = np.diag(1 / model.variance_) - W @ W.T
+    linear = model.intercept_visible_ / model.variance_ + W @ model.intercept_hidden_
+    mean, lost, kept = np.linalg.solve(precision, linear), [1, 3], [0, 2]
+    rows = np.repeat(X[::30], 100, axis=0)
+    mask = np.isin(np.arange(4), lost)
+    inside = precision[np.ix_(lost, lost)]
+    across = precision[np.ix_(lost, kept)]
+    wanted = (
+        mean[lost] - np.linalg.solve(inside, across @ (rows[:, kept] - mean[kept]).T).T
+    )
+    found = model.impute(rows, mask=mask, n_gibbs_steps=200, random_state=0)
+    assert_same(found[:, kept], rows[:, kept])
+    found = found[:, lost].reshape(-1, 100, 2)
+    error = found.std(axis=1) / np.sqrt(100)
+    gap = found.mean(axis=1) - wanted.reshape(-1, 100, 2)[:, 0]
+    assert (abs(gap) < 6 * error).all()
+    drawn = model.impute(rows, mask=mask, method="sample", random_state=0)[:, lost]
+    spread = np.cov((drawn - wanted).T)
+    np.testing.assert_allclose(spread, np.linalg.inv(inside), rtol=0.4, atol=0.02)
+
+
+def test_missing_values_are_latent():
+    X = table(600)
+    holes = generator(663).random(X.shape) < 0.2
+    Y = np.where(holes, np.nan, X)
+    with pytest.raises(ValueError, match="NaN.*RBM takes them for values that are not"):
+        mixed_rbm().fit(Y)
+    model = mixed_rbm(missing="latent", n_iter=20).fit(Y)
+    with_all = mixed_rbm(n_iter=20).fit(X)
+    # Means of the data do not depend on what stands where nothing is known.
+    known = model._columns().encode(Y)
+    error = np.nanstd(known, axis=0) / np.sqrt((~np.isnan(known)).sum(axis=0))
+    assert (abs(model.visible_mean_ - np.nanmean(known, axis=0)) < 5 * error).all()
+    for method in ("transform", "score_samples", "free_energy", "gibbs"):
+        assert np.isfinite(getattr(model, method)(Y)).all()
+    assert abs(model.score(X) - with_all.score(X)) < 1.0
+    filled = model.impute(Y, random_state=0)
+    assert_same(filled[~holes], X[~holes])
+    assert set(filled[:, 1]) == {0, 1, 2}
+    # Better than the mean where columns lean on each other.
+    error = np.square(filled - X)[:, 3][holes[:, 3]].mean()
+    assert error < 0.8 * np.square(X[:, 3].mean() - X[:, 3])[holes[:, 3]].mean()
+
+
+# ---- Data of many kinds ----
+
+
+def patches():
+    image = load_sample_images().images[0].astype(float).mean(axis=2)
+    return extract_patches_2d(image, (8, 8), max_patches=500, random_state=0)
+
+
+def odd(values):
+    X = generator(664).normal(size=(200, 4))
+    X[:, 1] = values
+    return X
+
+
+DATA = {
+    "digits": lambda: load_digits().data[:500],
+    "iris": lambda: load_iris().data,
+    "wine": lambda: load_wine().data,
+    "breast cancer": lambda: load_breast_cancer().data,
+    "diabetes": lambda: load_diabetes().data,
+    "patches": lambda: patches().reshape(-1, 64),
+    "cauchy": lambda: generator(665).standard_cauchy((300, 6)),
+    "constant": lambda: odd(0.1),
+    "huge constant": lambda: odd(1e7 + 0.1),
+    "one outlier": lambda: odd(np.r_[1e6, np.zeros(199)]),
+    "two values": lambda: odd(np.tile([0.0, 1e-3], 100)),
+    "one row": lambda: np.array([[1.0, -3.0, 1e5]]),
+}
+
+
+@floats
+@pytest.mark.parametrize("name", DATA)
+def test_no_data_give_nan(name, dtype):
+    X = DATA[name]().astype(dtype)
+    for hidden in ("bernoulli", "relu"):
+        model = GaussianRBM(16, hidden=hidden, n_iter=3, random_state=0).fit(X)
+        for key, value in fitted_floats(model).items():
+            assert np.isfinite(value).all(), key
+            if not key.startswith("visible"):
+                assert value.dtype == dtype
+        assert (model.variance_ > 0).all()
+        for method in ("transform", "free_energy", "gibbs", "reconstruct"):
+            found = getattr(model, method)(X[:100])
+            assert np.isfinite(found).all(), method
+            assert found.dtype == dtype or method == "free_energy"
+        sample = model.sample(5, 50, random_state=0)
+        assert np.isfinite(sample).all()
+        assert sample.dtype == dtype
+
+
+def test_a_constant_column_changes_nothing():
+    X = generator(666).normal(size=(100, 3))
+    for value in (0.0, 0.1, 1 / 3, 1e7 + 0.1, 1e-30):
+        Y = np.column_stack([X, np.full(100, value)])
+        model = GaussianRBM(3, n_iter=2, random_state=0).fit(Y)
+        assert model.visible_scale_[3] == 1
+        assert model.variance_[3] > 0.1
+
+
+# ---- Copies, and training that goes on ----
+
+
+def test_pickles_are_the_model():
+    X = table()
+    model = mixed_rbm(missing="latent").fit(X)
+    model.score_samples(X)
+    other = pickle.loads(pickle.dumps(model))
+    assert_same_model(other, model)
+    assert_same(other.score_samples(X), model.score_samples(X))
+    assert_same_model(other.partial_fit(X), model.partial_fit(X))
+    assert_same(other.sample(3), model.sample(3))
+    again = clone(model).fit(X)
+    assert_same_model(again, mixed_rbm(missing="latent").fit(X))
+
+
+def test_training_goes_on():
+    X = table()
+    model = mixed_rbm(n_iter=1)
+    whole = clone(model).set_params(n_iter=2, average=False).fit(X)
+    parts = clone(model).set_params(warm_start=True, average=False).fit(X).fit(X)
+    assert_same(fitted_floats(parts), fitted_floats(whole))
+    assert parts.n_iter_ == 2
+    once = clone(model).partial_fit(X[:100])
+    chains, step = once.h_samples_.copy(), once._state["step"]
+    once.partial_fit(X[100:])
+    np.testing.assert_allclose(
+        once.visible_mean_, once._columns().encode(X).mean(axis=0), rtol=1e-9
+    )
+    assert once._state["step"] == step + 20
+    assert (once.h_samples_ != chains).any()
+    assert once.n_iter_ == 2
+
+
+@pytest.mark.parametrize("spec", ["categorical", "spin", SPECS], ids=str)
+def test_sparse_data_are_the_same_data(spec):
+    X = np.abs(table()) if spec == SPECS else table()[:, [0, 1]]
+    X = X if spec != "spin" else np.sign(X)
+    model = mixed_rbm(spec)
+    dense, sparse = clone(model).fit(X), clone(model).fit(sp.csr_array(X))
+    assert_same_model(sparse, dense)
+    for method in ("transform", "score_samples", "gibbs"):
+        found = getattr(sparse, method)(sp.csr_array(X))
+        assert_same(found, getattr(dense, method)(X))
+    assert_same(sparse.sample(init=sp.csr_array(X[:3])), dense.sample(init=X[:3]))
