@@ -55,8 +55,13 @@ LONG_FITS = {
 def test_interrupt_is_heard_and_leaves_a_usable_model(estimator, case):
     shape, parameters = LONG_FITS[case]
     X = (np.random.default_rng(0).random(shape) < 0.2).astype(np.uint8)
-    model = clone(estimator).set_params(**parameters)
-    assert interrupted_after(lambda: model.fit(X)) < 0.5
+    # Three tries: on a busy machine something else may hold one of them up.
+    for _ in range(3):
+        model = clone(estimator).set_params(**parameters)
+        delay = interrupted_after(lambda model=model: model.fit(X))
+        if delay < 0.5:
+            break
+    assert delay < 0.5
     assert all(len(entries) == model.n_iter_ for entries in model.history_.values())
     for result in outputs(model, X[:20]).values():
         assert np.isfinite(result).all()
