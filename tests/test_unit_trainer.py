@@ -427,7 +427,9 @@ def large(seed=0, **options):
 
 
 @pytest.mark.skipif(not openmp_enabled(), reason="built without OpenMP")
-def test_same_bits_on_any_number_of_threads_and_cuts():
+def test_same_bits_on_any_number_of_threads_and_cuts(monkeypatch):
+    # As many threads as are allowed, not as there are cores.
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
     found = []
     for n_threads, pieces in [(1, 1), (2, 1), (5, 1), (1, 15), (2, 4), (3, 7)]:
         with threadpool_limits(n_threads):
