@@ -1,6 +1,6 @@
 """Energy-based and latent-variable models as scikit-learn estimators."""
 
-from .boltzmann import RBM, BernoulliRBM, GaussianRBM, RBMClassifier
+from .boltzmann import RBM, BernoulliRBM, GaussianRBM, RBMClassifier, RBMImputer
 from .factors import (
     ICA,
     FactorAnalysis,
@@ -17,6 +17,7 @@ __all__ = [
     "GaussianRBM",
     "ProbabilisticPCA",
     "RBMClassifier",
+    "RBMImputer",
     "SlowFeatureAnalysis",
     "SparseCoding",
 ]

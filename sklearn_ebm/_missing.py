@@ -7,20 +7,28 @@ come from a Gibbs chain a row, observed values clamped, that goes on from epoch 
 epoch while the model changes slowly. (Mean-field values would follow a lower bound
 of it instead, in which missing values are independent of each other.)
 
-Methods that must be deterministic put mean-field values in place instead.
+Methods that must be deterministic put mean-field values in place instead, or exact
+conditional means where all states of the hidden units can be summed.
 """
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import softmax
 
 from ._gibbs import half_sweep
+from ._products import product
 from ._rows import Rows
+from ._unit_paths import enumerate_states
+from ._units import Units, Wanted, evaluate
 from .samplers import Chains, Gibbs
+from .units import as_unit
 
 # Mean-field steps; a fixed number, so that rows do not depend on each other.
 N_MEAN_FIELD = 30
 # Sweeps of new chains before a model that is not new is trained on their values.
 N_FIRST_SWEEPS = 20
+# Rows that are filled in at a time where all hidden states are summed.
+N_ROWS = 1024
 
 
 class DrawnValues:
@@ -181,3 +189,65 @@ def fill_mean_field(layers, X, mean):
     filled = np.array(X)
     filled[rows] = part
     return filled
+
+
+def fill_exactly(layers, X, missing):
+    """Put conditional means in place of missing values, by summing hidden states.
+
+    Missing visible units are independent of each other given the hidden ones, so
+    that ``p(h | observed)`` is proportional to ``exp(c.h + observed.W.h)`` times the
+    normalisers of the missing units given h. Every row by itself.
+
+    Parameters
+    ----------
+    layers : Layered
+        A model of two layers, the hidden one of finitely many states.
+
+    X : ndarray of shape (n_samples, n_features)
+        Values of the visible units; what it holds where they are missing does not
+        matter.
+
+    missing : ndarray of bool of shape (n_samples, n_features)
+        Which are missing. A block of columns that makes one unit is missing if any
+        of its columns is.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        A copy in float64, missing values filled in.
+    """
+    visible, hidden = (as_unit(unit) for unit in layers.units)
+    bias, hidden_bias = (np.asarray(b, float) for b in layers.biases)
+    weights = np.asarray(layers.weights[0], float)
+    states = np.concatenate(list(enumerate_states(hidden, len(hidden_bias))))
+    linear = product(states, np.ascontiguousarray(weights.T))
+    fields = linear + bias
+    starts, normalisers = _unit_normalisers(visible, fields)
+    means = evaluate(visible.kernel(len(bias)), fields, Wanted.MEANS)
+    linear, normalisers = np.ascontiguousarray(linear.T), normalisers.copy()
+    filled = np.where(missing, 0, X).astype(float)
+    units = np.logical_or.reduceat(missing, starts, axis=1).astype(float)
+    for first in range(0, len(filled), N_ROWS):
+        part = slice(first, first + N_ROWS)
+        logs = product(filled[part], linear) + product(units[part], normalisers)
+        weight = softmax(logs + states @ hidden_bias, axis=1)
+        filled[part][missing[part]] = product(weight, means)[missing[part]]
+    return filled
+
+
+def _unit_normalisers(unit, fields):
+    """First columns of all units of a layer, and normalisers given rows of fields.
+
+    The second is of shape (n_units, n_rows).
+    """
+    mean, variance = unit._gaussian(fields.shape[1])
+    starts, logs, first = [], [], 0
+    for kind, n, size in unit._groups(fields.shape[1]):
+        for start in range(first, first + n, size):
+            columns = slice(start, start + size)
+            one = Units([(kind, size, size)], mean[columns], variance[columns])
+            part = np.ascontiguousarray(fields[:, columns])
+            starts.append(start)
+            logs.append(evaluate(one, part, Wanted.LOG_PARTITIONS))
+        first += n
+    return starts, np.array(logs)

@@ -1,13 +1,18 @@
 """Checks of inputs; the only place that touches scikit-learn's private helpers."""
 
 import warnings
+from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names_in,
+    check_array,
+    validate_data,
+)
 
 from ._rows import Rows
 
@@ -65,8 +70,11 @@ __all__ = [
     "check_parameters",
     "check_rows",
     "check_states",
+    "check_table",
     "check_values",
     "column_indices",
+    "input_names",
+    "is_nan",
     "is_watched",
     "random_generator",
     "random_key",
@@ -210,6 +218,33 @@ def check_missing(estimator, X, mask=None, *, quiet=False):
     if not quiet:
         _warn_range(estimator, Rows(X))
     return X, missing
+
+
+def check_table(estimator, X, missing_values, *, reset=False):
+    """Validate a dense table to impute: a copy in floats, NaN where values miss.
+
+    `missing_values` is what stands for them in X.
+    """
+    refuse_times(X, "X")
+    nan = is_nan(missing_values)
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        dtype=[np.float64, np.float32],
+        ensure_all_finite="allow-nan" if nan else True,
+    )
+    return X.copy() if nan else np.where(missing_values == X, X.dtype.type("nan"), X)
+
+
+def is_nan(value):
+    """Whether a value is the number that is none."""
+    return isinstance(value, Real) and bool(np.isnan(value))
+
+
+def input_names(estimator, names):
+    """Names of the features, as `get_feature_names_out` takes them."""
+    return _check_feature_names_in(estimator, names)
 
 
 def check_mask(mask, shape, name):

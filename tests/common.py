@@ -12,7 +12,7 @@ import sys
 import joblib
 import numpy as np
 import pytest
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 
 from sklearn_ebm import (
     ICA,
@@ -22,6 +22,7 @@ from sklearn_ebm import (
     GaussianRBM,
     ProbabilisticPCA,
     RBMClassifier,
+    RBMImputer,
     SlowFeatureAnalysis,
     SparseCoding,
 )
@@ -54,6 +55,11 @@ CLASSIFIERS = [
         random_state=0,
     ),
 ]
+# Their transform gives features back, filled in.
+IMPUTERS = [
+    RBMImputer(4, n_iter=3, random_state=0),
+    RBMImputer(20, sample_posterior=True, add_indicator=True, n_iter=3, random_state=0),
+]
 # A new estimator joins by being added here: all that is promised of every
 # estimator is then tested of it, as far as it has the methods.
 PUBLIC_ESTIMATORS = [
@@ -73,6 +79,7 @@ PUBLIC_ESTIMATORS = [
     SparseCoding(n_components=4, max_iter=3, batch_size=None, random_state=0),
     SparseCoding(n_components=4, max_iter=3, algorithm="omp", random_state=0),
     *CLASSIFIERS,
+    *IMPUTERS,
 ]
 # Large enough for several threads; batches below and above 128 rows.
 LARGE_ESTIMATORS = [
@@ -137,6 +144,8 @@ def fitted_state(model):
     def timeless(value):
         if isinstance(value, dict):
             return {k: timeless(v) for k, v in value.items() if k != "seconds"}
+        if isinstance(value, BaseEstimator):
+            return {type(value).__name__: fitted_state(value)}
         return value
 
     # log Z is found when it is first asked for; it is no part of the fit.

@@ -3,6 +3,7 @@
 from .bernoulli_rbm import BernoulliRBM
 from .classifier import RBMClassifier
 from .gaussian_rbm import GaussianRBM
+from .imputer import RBMImputer
 from .rbm import RBM
 
-__all__ = ["RBM", "BernoulliRBM", "GaussianRBM", "RBMClassifier"]
+__all__ = ["RBM", "BernoulliRBM", "GaussianRBM", "RBMClassifier", "RBMImputer"]

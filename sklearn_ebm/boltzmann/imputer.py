@@ -1,0 +1,358 @@
+"""Imputation of missing values by restricted Boltzmann machines."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.impute import MissingIndicator
+from sklearn.utils.validation import check_is_fitted
+
+from .._missing import fill_exactly
+from .._unit_paths import state_counts
+from .._validation import (
+    Interval,
+    check_parameters,
+    check_table,
+    column_indices,
+    input_names,
+    is_nan,
+    random_generator,
+)
+from ._columns import Columns
+from .rbm import RBM
+
+# Hidden layers of at most so many states are summed, not sampled.
+MOST_STATES = 2**12
+
+
+class RBMImputer(TransformerMixin, BaseEstimator):
+    """Imputation of missing values by a restricted Boltzmann machine.
+
+    A `RBM` with a visible unit for each feature (or category) is fitted to the rows
+    as they are, with what is missing in them as latent variables; then whatever is
+    missing in a row is filled in given all that is not. It is one joint
+    distribution of real features, counts, bits and categories.
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Number of hidden units; of categorical ones, columns.
+
+    visible : str, Unit or list of (columns, str or Unit), default="gaussian"
+        What the features are, as in `RBM`: all of one kind, or pairs that name every
+        column once, such as ``[(slice(0, 5), "gaussian"), ([5, 6],
+        "categorical")]``. Features of categories are to hold codes 0, 1, ..., as
+        `sklearn.preprocessing.OrdinalEncoder` makes them (it leaves NaN alone).
+
+    hidden : str or Unit, default="bernoulli"
+        What the hidden units are, as in `RBM`.
+
+    missing_values : int or float, default=np.nan
+        What stands for a missing value. The ``pandas.NA`` of a data frame counts
+        as `np.nan`.
+
+    add_indicator : bool, default=False
+        Whether to add columns that tell what was missing, as those of
+        `sklearn.impute.MissingIndicator`.
+
+    keep_empty_features : bool, default=False
+        Whether features of which `fit` saw no value are kept, filled with 0, or
+        dropped.
+
+    sample_posterior : bool, default=False
+        Whether to fill in a joint draw from the conditional distribution of what is
+        missing in a row rather than conditional means (of categories the likeliest).
+
+    n_gibbs_steps : int, default=200
+        Gibbs steps of a chain of every row, the first half of them a warm-up, where
+        sampling is needed.
+
+    learning_rate : float, default=0.03
+        Size of a step along the gradient of the mean log-likelihood (in nats) of
+        a minibatch, at first; it falls linearly to 0.
+
+    batch_size : int, default=10
+        Number of rows in a minibatch.
+
+    n_iter : int, default=300
+        Number of epochs: passes over the training data.
+
+    n_chains : int or None, default=100
+        Number of persistent chains of the training; None means `batch_size`.
+
+    weight_decay : float, default=0.01
+        Strength of the L2 penalty on the weights.
+
+    random_state : int, RandomState instance or None, default=None
+        Seeds the fit and all sampling. An int gives the same imputation bit for
+        bit, on any number of threads.
+
+    verbose : int, default=0
+        If not 0, print a line an epoch. Never changes the model.
+
+    Attributes
+    ----------
+    rbm_ : RBM
+        The fitted model of the features that are not empty. Its
+        ``impute(X, method="sample", random_state=...)`` gives several draws from
+        one fit, for multiple imputation.
+
+    indicator_ : MissingIndicator or None
+        What adds the columns that tell what was missing.
+
+    n_iter_ : int
+        Number of epochs.
+
+    n_features_in_ : int
+        Number of features seen during `fit`.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`. Defined only when X has feature
+        names that are all strings.
+
+    See Also
+    --------
+    RBM : The model.
+    sklearn.impute.IterativeImputer : Imputation by regressions of every feature on
+        the others.
+
+    Notes
+    -----
+    `transform` gives the same result at every call. Conditional means are exact,
+    every row by itself, if the hidden units have at most 2^12 states (twelve
+    Bernoulli units); otherwise they are means over a Gibbs chain of each row. Chains
+    do not exchange anything, but take their random bits by the place of the row
+    among those with missing values: in other company the same row has the same
+    conditional distribution and another draw from it.
+
+    Observed values are handed through as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_ebm import RBMImputer
+    >>> rng = np.random.default_rng(0)
+    >>> kind = rng.integers(0, 2, 200)
+    >>> X = np.column_stack([kind, 4 * kind + rng.normal(size=200)])
+    >>> X[0, 0], X[1, 1] = np.nan, np.nan
+    >>> visible = [([0], "categorical"), ([1], "gaussian")]
+    >>> imputer = RBMImputer(10, visible=visible, random_state=0)
+    >>> filled = imputer.fit_transform(X)
+    >>> bool(filled[0, 0] == kind[0])
+    True
+    >>> bool(abs(filled[1, 1] - 4 * kind[1]) < 1)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **{
+            name: RBM._parameter_constraints[name]
+            for name in (
+                "n_components",
+                "visible",
+                "hidden",
+                "learning_rate",
+                "batch_size",
+                "n_iter",
+                "n_chains",
+                "weight_decay",
+                "random_state",
+                "verbose",
+            )
+        },
+        "missing_values": [Real],
+        "add_indicator": ["boolean"],
+        "keep_empty_features": ["boolean"],
+        "sample_posterior": ["boolean"],
+        "n_gibbs_steps": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_components=100,
+        *,
+        visible="gaussian",
+        hidden="bernoulli",
+        missing_values=np.nan,
+        add_indicator=False,
+        keep_empty_features=False,
+        sample_posterior=False,
+        n_gibbs_steps=200,
+        learning_rate=0.03,
+        batch_size=10,
+        n_iter=300,
+        n_chains=100,
+        weight_decay=0.01,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_components = n_components
+        self.visible = visible
+        self.hidden = hidden
+        self.missing_values = missing_values
+        self.add_indicator = add_indicator
+        self.keep_empty_features = keep_empty_features
+        self.sample_posterior = sample_posterior
+        self.n_gibbs_steps = n_gibbs_steps
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.n_iter = n_iter
+        self.n_chains = n_chains
+        self.weight_decay = weight_decay
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y=None):
+        """Fit the model to the values of X that are there.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training data with missing values.
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        self : object
+            The fitted imputer.
+        """
+        check_parameters(self)
+        X = check_table(self, X, self.missing_values, reset=True)
+        names = getattr(self, "feature_names_in_", None)
+        columns = Columns(self.visible, X, names)
+        columns.check(self, X, quiet=True)  # the model warns of values
+        missing = np.isnan(X)
+        empty = missing.all(axis=0)
+        if empty.all():
+            raise ValueError(
+                "Every value of X is missing; RBMImputer needs at least one feature "
+                "with values."
+            )
+        rng = random_generator(self.random_state)
+        seeds = rng.randint(0, 2**31 - 1, size=2)
+        rbm = RBM(
+            self.n_components,
+            visible=_specs(self.visible, np.flatnonzero(~empty), names, len(empty)),
+            hidden=self.hidden,
+            learning_rate=self.learning_rate,
+            learning_rate_schedule="linear",
+            batch_size=self.batch_size,
+            n_iter=self.n_iter,
+            n_chains=self.n_chains,
+            weight_decay=self.weight_decay,
+            missing="latent",
+            random_state=int(seeds[0]),
+            verbose=self.verbose,
+        )
+        try:
+            rbm.fit(np.ascontiguousarray(X[:, ~empty]))
+        finally:
+            # Also when interrupted: what has been learned is kept.
+            if hasattr(rbm, "components_"):
+                self._store(rbm, columns, empty, int(seeds[1]), X)
+        return self
+
+    def _store(self, rbm, columns, empty, seed, X):
+        self.rbm_, self.n_iter_ = rbm, rbm.n_iter_
+        self._n_categories, self._empty, self._seed = columns.n_categories, empty, seed
+        self.indicator_ = None
+        if self.add_indicator:
+            self.indicator_ = MissingIndicator(error_on_new=False).fit(X)
+
+    def transform(self, X):
+        """Fill in missing values.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data with missing values.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features_out)
+            The data without missing values, and without features that were empty
+            in `fit` (unless they are kept), and the columns of the indicator.
+        """
+        check_is_fitted(self)
+        X = check_table(self, X, self.missing_values)
+        missing, kept = np.isnan(X), ~self._empty
+        names = getattr(self, "feature_names_in_", None)
+        columns = Columns(self.visible, X, names, self._n_categories)
+        columns.check(self, np.where(kept, X, np.nan), quiet=True)
+        filled = np.where(missing, X.dtype.type(0), X)
+        filled[:, kept] = self._fill(np.ascontiguousarray(X[:, kept]))
+        if not self.keep_empty_features:
+            filled = filled[:, kept]
+        if self.indicator_ is None:
+            return filled
+        told = self.indicator_.transform(X).astype(X.dtype)
+        return np.hstack([filled, told])
+
+    def _fill(self, X):
+        """Fill in missing values of the features that the model has."""
+        missing = np.isnan(X)
+        rows = np.flatnonzero(missing.any(axis=1))
+        if not len(rows):
+            return X
+        rbm, part = self.rbm_, X[rows]
+        columns, layers = rbm._columns(), rbm._layered()
+        if self.sample_posterior or state_counts(layers)[1] > MOST_STATES:
+            answer = rbm.impute(
+                part,
+                n_gibbs_steps=self.n_gibbs_steps,
+                method="sample" if self.sample_posterior else "mean",
+                random_state=self._seed,
+            )
+        else:
+            units = np.repeat(missing[rows], columns.sizes, axis=1)
+            answer = columns.decode(fill_exactly(layers, columns.encode(part), units))
+        filled = X.copy()
+        filled[rows] = np.where(missing[rows], answer, part)
+        return filled
+
+    def get_feature_names_out(self, input_features=None):
+        """Return the names of the columns that `transform` returns.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Names of the features; None means those seen in `fit`, or else
+            ``["x0", "x1", ...]``.
+
+        Returns
+        -------
+        names : ndarray of str
+            Names of the features, and "missingindicator_" and a name for every
+            column of the indicator.
+        """
+        check_is_fitted(self)
+        names = input_names(self, input_features)
+        kept = names if self.keep_empty_features else names[~self._empty]
+        if self.indicator_ is None:
+            return kept
+        return np.concatenate([kept, self.indicator_.get_feature_names_out(names)])
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "rbm_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = is_nan(self.missing_values)
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _specs(visible, kept, names, n_features):
+    """What the columns that are kept hold, by their new numbers."""
+    if not isinstance(visible, list):
+        return visible
+    number = np.full(n_features, -1)
+    number[kept] = np.arange(len(kept))
+    specs = [
+        (number[column_indices(columns, n_features, names)], unit)
+        for columns, unit in visible
+    ]
+    found = [(columns[columns >= 0], unit) for columns, unit in specs]
+    return [(columns.tolist(), unit) for columns, unit in found if len(columns)]
