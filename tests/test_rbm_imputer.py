@@ -183,11 +183,11 @@ def mixture():
     return X, holes, np.where(np.isnan(holes), wanted, holes)
 
 
-@pytest.mark.parametrize("n_components", [4, 20])
+@pytest.mark.parametrize("n_components", [12, 40])
 def test_near_the_true_conditional_means(mixture, n_components):
     _, holes, wanted = mixture
     missing = np.isnan(holes)
-    imputer = RBMImputer(n_components, n_iter=100, random_state=0)
+    imputer = RBMImputer(n_components, n_iter=300, random_state=0)
     excess = ((imputer.fit_transform(holes) - wanted)[missing] ** 2).mean()
     means = SimpleImputer().fit_transform(holes)
     assert excess < 0.1 * ((means - wanted)[missing] ** 2).mean()
@@ -196,7 +196,7 @@ def test_near_the_true_conditional_means(mixture, n_components):
 def test_draws_spread_like_the_truth(mixture):
     X, holes, wanted = mixture
     missing = np.isnan(holes)
-    imputer = RBMImputer(4, sample_posterior=True, random_state=0)
+    imputer = RBMImputer(20, sample_posterior=True, n_iter=300, random_state=0)
     drawn = imputer.fit_transform(holes)
     # Conditional means err by the variance of the truth around them, draws from the
     # true conditional distribution by twice as much, those that do not look at the

@@ -35,7 +35,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_components : int, default=100
+    n_components : int, default=256
         Number of hidden units; of categorical ones, columns.
 
     visible : str, Unit or list of (columns, str or Unit), default="gaussian"
@@ -67,14 +67,14 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         Gibbs steps of a chain of every row, the first half of them a warm-up, where
         sampling is needed.
 
-    learning_rate : float, default=0.03
+    learning_rate : float, default=0.05
         Size of a step along the gradient of the mean log-likelihood (in nats) of
         a minibatch, at first; it falls linearly to 0.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
 
-    n_iter : int, default=300
+    n_iter : int, default=100
         Number of epochs: passes over the training data.
 
     n_chains : int or None, default=100
@@ -136,7 +136,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
     >>> X = np.column_stack([kind, 4 * kind + rng.normal(size=200)])
     >>> X[0, 0], X[1, 1] = np.nan, np.nan
     >>> visible = [([0], "categorical"), ([1], "gaussian")]
-    >>> imputer = RBMImputer(10, visible=visible, random_state=0)
+    >>> imputer = RBMImputer(visible=visible, random_state=0)
     >>> filled = imputer.fit_transform(X)
     >>> bool(filled[0, 0] == kind[0])
     True
@@ -169,7 +169,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_components=100,
+        n_components=256,
         *,
         visible="gaussian",
         hidden="bernoulli",
@@ -178,9 +178,9 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         keep_empty_features=False,
         sample_posterior=False,
         n_gibbs_steps=200,
-        learning_rate=0.03,
+        learning_rate=0.05,
         batch_size=10,
-        n_iter=300,
+        n_iter=100,
         n_chains=100,
         weight_decay=0.01,
         random_state=None,
