@@ -23,6 +23,7 @@ MODULES = [
         ".plotting",
         ".monitoring",
         ".layered",
+        ".units",
     )
 ]
 # A page for every method would be noise: extended summary, See Also, examples.
