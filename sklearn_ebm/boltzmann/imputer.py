@@ -324,8 +324,8 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         Returns
         -------
         names : ndarray of str
-            Names of the features, and "missingindicator_" and a name for every
-            column of the indicator.
+            Names of the features, and for every column of the indicator the name of
+            a feature after ``missingindicator_``.
         """
         check_is_fitted(self)
         names = input_names(self, input_features)
