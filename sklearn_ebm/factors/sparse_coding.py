@@ -46,12 +46,12 @@ class SparseCoding(
 ):
     """Sparse coding with a learned dictionary.
 
-    The model: a row is a sum of atoms with sparse weights, and noise,
+    The model: a row is a sum of atoms with sparse weights, and noise::
 
         x = h D + noise,  noise ~ N(0, I / (2 beta)),  p(h_j) ∝ exp(-alpha |h_j|),
 
     with atoms (rows of D, `components_`) of unit length. The code of a row is its
-    most probable h, which minimises the objective (in nats, up to a constant)
+    most probable h, which minimises the objective (in nats, up to a constant)::
 
         alpha |h|_1 + beta |x - h D|^2,
 
