@@ -6,6 +6,7 @@ from scipy.stats import norm
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from threadpoolctl import threadpool_limits
 
 from common import all_states
 from sklearn_ebm import RBM, RBMImputer
@@ -271,6 +272,17 @@ def test_exact_means_do_not_depend_on_other_rows(table):
         np.testing.assert_allclose(
             imputer.transform(table[rows]), wanted[rows], rtol=1e-12
         )
+
+
+def test_threads_give_the_same_bits(digits):
+    X = with_holes(digits[:300], 0.2)
+    found = []
+    for n_threads in (1, 2, 3):
+        with threadpool_limits(n_threads):
+            imputer = RBMImputer(n_iter=2, n_gibbs_steps=5, random_state=0)
+            found.append(imputer.fit_transform(X))
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
 
 
 def test_draws_of_equal_rows_differ(table):
