@@ -47,16 +47,17 @@ class DrawnValues:
         self.key, self.n_steps = key, step + 1
         self.rows = ()
 
-    def fill(self, X, real=False):
-        """Return a copy of X with values drawn from the columns' means.
+    def fill(self, X, others=None):
+        """Return a copy of X with bits of the columns' means in place of what misses.
 
         Parameters
         ----------
         X : ndarray of shape (n_samples, n_features)
             Data, NaN where a value is missing.
 
-        real : bool or ndarray of bool of shape (n_features,), default=False
-            Columns whose values start at the mean, not at a bit drawn with it.
+        others : ndarray of bool of shape (n_features,), default=None
+            Columns that do not hold bits: what misses in them starts at values that
+            others of the column have, so that their mean and variance stay.
 
         Returns
         -------
@@ -71,7 +72,12 @@ class DrawnValues:
         mean = np.where(missing, 0, X).sum(axis=0) / n_observed
         self.X, self.missing = np.array(X), missing[self.rows]
         rng = np.random.default_rng([self.key, self.n_steps])
-        self._put(np.where(real, mean, rng.random(self.missing.shape) < mean))
+        values = (rng.random(self.missing.shape) < mean).astype(X.dtype)
+        for column in np.flatnonzero(others if others is not None else []):
+            found = X[~missing[:, column], column]
+            if len(found):
+                values[:, column] = rng.choice(found, len(values))
+        self._put(values)
         return self.X
 
     def sweep(self, layers, n_sweeps=1):

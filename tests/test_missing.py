@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 from sklearn.base import clone
 
 from common import PARAMETERS, all_states, assert_same_model, floats, random_model
-from sklearn_ebm import BernoulliRBM
+from sklearn_ebm import RBM, BernoulliRBM
 from sklearn_ebm._missing import DrawnValues, fill_mean_field
 from sklearn_ebm.likelihood import log_likelihood
 
@@ -169,3 +169,27 @@ def test_chains_of_a_fit_that_goes_on_are_not_raw(holes, monkeypatch):
     rbm = BernoulliRBM(4, n_iter=2, missing="latent", warm_start=True, random_state=0)
     rbm.fit(X[:100]).fit(X[:100])
     assert sweeps == [1, 1, 20, 1]
+
+
+@pytest.mark.parametrize(
+    "visible, draw",
+    [
+        ("gaussian", lambda rng, shape: rng.normal(5, 2, shape)),
+        ("relu", lambda rng, shape: rng.exponential(3, shape)),
+        ("poisson", lambda rng, shape: rng.poisson(4, shape)),
+        ("spin", lambda rng, shape: np.where(rng.random(shape) < 0.3, 1, -1)),
+    ],
+)
+def test_what_misses_first_leaves_mean_and_variance_of_columns(visible, draw):
+    # Those of means over 1200 draws are within 6 standard errors of what is seen.
+    rng = np.random.default_rng(0)
+    X = draw(rng, (3000, 3)).astype(float)
+    X[rng.random(X.shape) < 0.4] = np.nan
+    rbm = RBM(2, visible=visible, missing="latent", n_iter=0, random_state=0).fit(X)
+    mean, deviation = np.nanmean(X, axis=0), np.nanstd(X, axis=0)
+    n_missing, share = np.isnan(X).sum(axis=0), np.isnan(X).mean(axis=0)
+    bound = 6 * share * deviation / np.sqrt(n_missing)
+    assert (np.abs(rbm.visible_mean_ - mean) < bound).all()
+    squares = np.square(X - mean)
+    bound = 6 * share * np.nanstd(squares, axis=0) / np.sqrt(n_missing) + bound**2
+    assert (np.abs(rbm.visible_scale_**2 - deviation**2) < bound).all()

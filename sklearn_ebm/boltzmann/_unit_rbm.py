@@ -329,8 +329,10 @@ class UnitsRBM(TrainedRBM):
             columns.check(self, X)
             found["n_categories_"] = columns.n_categories
             X = columns.encode(X)
-            bits = np.isin(columns.kinds, [Kind.BERNOULLI, Kind.CATEGORICAL])
-            return X if drawn is None else drawn.fill(X, real=~bits)
+            if drawn is None:
+                return X
+            bits = [Kind.BERNOULLI, Kind.CATEGORICAL]
+            return drawn.fill(X, ~np.isin(columns.kinds, bits))
 
         X, rows = check_rows(
             self,
