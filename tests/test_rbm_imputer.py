@@ -250,6 +250,8 @@ def test_values_that_are_there_stay(dtype, n_components, sample_posterior, table
     assert np.isfinite(found).all()
     there = ~np.isnan(X)
     np.testing.assert_array_equal(found[there], X[there])
+    # Also those that have more digits than the model.
+    np.testing.assert_array_equal(imputer.transform(table)[there], table[there])
 
 
 @pytest.mark.parametrize("n_components", [3, 20])
@@ -336,6 +338,14 @@ def test_empty_features(keep, table):
     np.testing.assert_array_equal(np.delete(later, 1, 1) if keep else later, wanted)
     if keep:
         np.testing.assert_array_equal(later[:, 1], 7)
+
+
+def test_empty_categories_take_any_code_later(table):
+    X = np.insert(table, 1, NAN, axis=1)
+    visible = [([0, 2, 3, 4], "gaussian"), ([1], "categorical")]
+    imputer = quick(visible=visible, keep_empty_features=True).fit(X)
+    X[0, 1] = 3
+    assert imputer.transform(X)[:2, 1].tolist() == [3, 0]
 
 
 def test_indicator(table):
