@@ -22,6 +22,7 @@ from reference import generator
 from sklearn_ebm import RBM, BernoulliRBM, GaussianRBM
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import log_likelihood, log_partition
+from sklearn_ebm.units import Gaussian
 from tables import SPECS, mixed_rbm, table
 
 # ---- Two layers of bits ----
@@ -160,9 +161,16 @@ def test_scores_of_estimators_are_estimated_where_no_layer_is_small():
     assert abs(np.mean(-model.free_energy(X) - float(estimate) - wanted)) < (
         6 * estimate.standard_error
     )
-    # Another fit forgets it.
-    before = model.score(X)
-    assert model.partial_fit(X).score(X) != before
+
+
+def test_training_forgets_the_scale_of_scores():
+    X = load_iris().data
+    model = GaussianRBM(3, random_state=0).fit(X)
+    for train in (model.fit, model.partial_fit):
+        model.score(X)
+        train(X[:75])
+        wanted = -model.free_energy(X) - float(log_partition(model))
+        np.testing.assert_allclose(model.score_samples(X), wanted, rtol=1e-12)
 
 
 def test_annealing_from_the_base_of_an_estimator():
@@ -175,7 +183,82 @@ def test_annealing_from_the_base_of_an_estimator():
         assert abs(error) < 5 * found.standard_error
 
 
+# ---- Where training starts and what bounds it ----
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_models_start_with_the_means_of_the_data(standardize):
+    X = table(2000)
+    model = mixed_rbm(n_iter=0, standardize=standardize).fit(X)
+    mean = model._columns().encode(X).mean(axis=0)
+    found = model.sample(4000, 20, random_state=0)
+    found = model._columns().encode(found).mean(axis=0)
+    # (Real columns start with wide steps, which is another matter.)
+    bits = ~model._columns().gaussian
+    assert (abs(found - mean) < 0.1 * model.visible_scale_)[bits].all()
+
+
+@pytest.mark.parametrize("hidden", ["gaussian", "relu"])
+def test_weights_to_unbounded_units_stay_small(hidden):
+    rng = generator(667)
+    X = rng.normal(size=(200, 1)) + 0.1 * rng.normal(size=(200, 6))
+    options = {"learning_rate": 0.1, "n_iter": 60, "average": False, "random_state": 0}
+    model = GaussianRBM(2, hidden=hidden, **options).fit(X)
+    weights = model.components_ / np.sqrt(model.variance_)
+    norm = np.linalg.norm(weights, 2)
+    assert norm < 0.96
+    # It is the cap that keeps them there. (Rectified units may find less to say.)
+    assert norm > 0.9 or hidden == "relu"
+
+
+def test_a_row_far_out_moves_a_weight_by_no_more_than_the_rate():
+    X = generator(668).normal(size=(10, 3))
+    options = {"standardize": False, "average": False, "centering": False}
+    options |= {"learning_rate": 1e-3, "n_iter": 0, "batch_size": 10, "random_state": 0}
+    model = RBM(4, visible=Gaussian(), **options).fit(X)
+    before = model.components_.copy(), model.intercept_visible_.copy()
+    X[3] = 1e6
+    model.partial_fit(X)
+    after = model.components_, model.intercept_visible_
+    moved = [abs(a - b).max() for a, b in zip(after, before, strict=True)]
+    np.testing.assert_allclose(moved, 1e-3, rtol=1e-9)
+
+
 # ---- Missing values ----
+
+
+@pytest.mark.parametrize("visible, mean", [("spin", -0.6), ("poisson", 6.0)])
+def test_means_do_not_depend_on_what_stands_for_missing_values(visible, mean):
+    rng = generator(669)
+    X = rng.poisson(6.0, (4000, 3)).astype(float)
+    X = np.where(rng.random(X.shape) < 0.2, 1.0, -1.0) if visible == "spin" else X
+    X[rng.random(X.shape) < 0.4] = np.nan
+    model = RBM(2, visible=visible, missing="latent", n_iter=0, random_state=0).fit(X)
+    error = 5 * np.nanstd(X, axis=0) / np.sqrt(2000)
+    assert (abs(model.visible_mean_ - mean) < error).all()
+
+
+def test_methods_without_draws_put_mean_field_values_in_place():
+    # Which in a normal distribution are conditional means.
+    X = load_iris().data
+    model = GaussianRBM(
+        2, hidden="gaussian", variance=0.5, n_iter=1, missing="latent", random_state=0
+    ).fit(X)
+    W = model.components_.T / 0.5
+    precision = np.eye(4) / 0.5 - W @ W.T
+    assert np.linalg.norm(W, 2) * np.sqrt(0.5) < 0.8
+    mean = np.linalg.solve(
+        precision, model.intercept_visible_ / 0.5 + W @ model.intercept_hidden_
+    )
+    Y, lost, kept = X.copy(), [1, 3], [0, 2]
+    inside, across = precision[np.ix_(lost, lost)], precision[np.ix_(lost, kept)]
+    Y[:, lost] = (
+        mean[lost] - np.linalg.solve(inside, across @ (X[:, kept] - mean[kept]).T).T
+    )
+    holes = np.where(np.isin(np.arange(4), lost), np.nan, X)
+    for method in ("transform", "free_energy"):
+        found, wanted = getattr(model, method)(holes), getattr(model, method)(Y)
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_imputation_finds_conditional_means_of_a_gaussian_model():
