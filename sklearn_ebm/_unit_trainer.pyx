@@ -693,8 +693,8 @@ cdef class UnitTrainer:
         or two, but a vector that a leap has left behind would miss that leap.
         """
         cdef double norm = 0, last
-        cdef int k
-        for k in range(MOST_POWERS):
+        cdef int _k
+        for _k in range(MOST_POWERS):
             last = norm
             norm = self._power(kind)
             if norm <= 1.001 * last:

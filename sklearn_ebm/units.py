@@ -294,7 +294,10 @@ def as_unit(unit):
         return BY_NAME[unit]()
     if isinstance(unit, Unit):
         return unit
-    raise ValueError(f"there are no units {unit!r}; names are {sorted(BY_NAME)}.")
+    raise ValueError(
+        f"there are no units {unit!r}; names are {sorted(BY_NAME)} and, for visible "
+        "columns that hold codes, 'categorical'."
+    )
 
 
 def kinds_of(unit):

@@ -50,7 +50,8 @@ def wide_start(components, mean, variance, learned):
     explained = shake * np.square(steps).sum(axis=0)
     given = np.maximum(variance - explained, variance * (1 - START_SHARE) / 2)
     odds = np.log(rate / (1 - rate))
-    hidden = odds - (steps / given) @ mean - (np.square(steps) / 2 / given).sum(axis=1)
+    # (Not by BLAS, whose sums depend on the number of threads.)
+    hidden = odds - (steps / given * (mean + steps / 2)).sum(axis=1)
     return (
         np.where(learned, steps, components),
         hidden,
