@@ -11,6 +11,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CompileError, LinkError
 
 KERNELS = [
+    "_simd",
     "_openmp",
     "_panels",
     "_rows",
@@ -55,6 +56,7 @@ class BuildKernels(build_ext):
         for extension in self.extensions:
             extension.extra_compile_args = flags + openmp
             extension.extra_link_args = [] if msvc else openmp
+        self.parallel = self.parallel or os.cpu_count()
         super().build_extensions()
 
     def _openmp_flags(self, msvc):

@@ -1,6 +1,6 @@
 /* The vector leaves of one element type for one instruction set.
 
-   Included by _simd.h with ISA (a name), VB (bytes in a vector) and DOUBLE (0
+   Included by _leaves_all.h with ISA (a name), VB (bytes in a vector) and DOUBLE (0
    or 1) defined; says what a vector is, and includes the leaves themselves from
    the files beside it.  Sums over active units run in ascending order into a single
    accumulator per column, so every path (lists, weighted lists, any number of

@@ -4,10 +4,10 @@
    its rows one after the other: element (row i, column p * lanes + k) of a
    packed matrix is panels[p][i][k].  Every leaf works on whole panels.
 
-   The leaves themselves are in _leaves.h.  This file includes them once for
-   each (element type, instruction set); select_leaves picks the widest one that
-   the processor has.  All of them do the same
-   additions in the same order and contract nothing, so they return the same
+   Here is what the kernels see of them.  The leaves themselves are in _leaves.h,
+   which _leaves_all.h includes once for each (element type, instruction set);
+   select_leaves picks the widest one that the processor has.  All of them do the
+   same additions in the same order and contract nothing, so they return the same
    bits; a compiler without GNU vector extensions gets the same code with
    "vectors" of one element.
 */
@@ -285,105 +285,6 @@ static inline void list_groups(const uint64_t *bits, ptrdiff_t n_rows,
                                    | (w[3] >> i & 1) << 3);
         }
     }
-}
-
-/* ---- One copy of the leaves for each element type and instruction set ---- */
-#define PASTE_(a, b, c) a##_##b##_##c
-#define PASTE(a, b, c) PASTE_(a, b, c)
-#define NAME(leaf) PASTE(leaf, TYPE, ISA)
-
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(SKLEARN_EBM_SCALAR)
-#define VECTORS 1
-#if defined(__x86_64__)
-#define X86 1
-#include <immintrin.h>
-#endif
-#endif
-
-#ifdef __clang__
-#define UNROLL _Pragma("unroll")
-#elif defined(__GNUC__)
-#define UNROLL _Pragma("GCC unroll 16")
-#else
-#define UNROLL
-#endif
-
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpsabi"
-#endif
-
-/* The baseline: 16-byte vectors, which are SSE2, NEON and their like. */
-#define ISA base
-#define VB 16
-#define DOUBLE 0
-#include "_leaves.h"
-#define DOUBLE 1
-#include "_leaves.h"
-#undef ISA
-#undef VB
-
-#ifdef X86
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2")
-#endif
-#define ISA avx2
-#define VB 32
-#define DOUBLE 0
-#include "_leaves.h"
-#define DOUBLE 1
-#include "_leaves.h"
-#undef ISA
-#undef VB
-#ifdef __clang__
-#pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))), apply_to = function)
-#else
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl")
-#endif
-#define ISA avx512
-#define VB 64
-#define DOUBLE 0
-#include "_leaves.h"
-#define DOUBLE 1
-#include "_leaves.h"
-#undef ISA
-#undef VB
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
-#endif /* X86 */
-
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
-
-/* The leaves for elements of this size; SKLEARN_EBM_ISA=base|avx2|avx512 in
-   the environment lowers the instruction set (for tests and benchmarks). */
-static inline const Leaves *select_leaves(int itemsize)
-{
-#ifdef X86
-    const char *most = getenv("SKLEARN_EBM_ISA");
-    int level = 2;
-    if (most && !strcmp(most, "base")) level = 0;
-    if (most && !strcmp(most, "avx2")) level = 1;
-    __builtin_cpu_init();
-    if (level == 2 && __builtin_cpu_supports("avx512f")
-        && __builtin_cpu_supports("avx512bw")
-        && __builtin_cpu_supports("avx512dq")
-        && __builtin_cpu_supports("avx512vl"))
-        return itemsize == 4 ? &leaves_f32_avx512 : &leaves_f64_avx512;
-    if (level >= 1 && __builtin_cpu_supports("avx2"))
-        return itemsize == 4 ? &leaves_f32_avx2 : &leaves_f64_avx2;
-#endif
-    return itemsize == 4 ? &leaves_f32_base : &leaves_f64_base;
 }
 
 #endif

@@ -227,7 +227,6 @@ cdef extern from "_simd.h" nogil:
             double rate, double momentum, double decay, double mix,
         ) noexcept nogil
 
-    const Leaves *select_leaves(int itemsize)
     void fetch(const char *at)
     int lowest_bit(uint64_t word)
     void philox4x32(uint32_t *x, uint64_t key, int rounds)
@@ -241,3 +240,6 @@ cdef extern from "_simd.h" nogil:
         Py_ssize_t word, uint32_t first, uint32_t *index, Py_ssize_t stride,
         int32_t *length,
     )
+
+
+cdef const Leaves *select_leaves(int itemsize) noexcept nogil

@@ -36,9 +36,8 @@ TESTS = [
     "tests/test_exactness.py",
     "tests/test_rbm_classifier.py",
 ]
-# Extensions to build again when a file changes: those whose copy of the leaves is
-# used (half-sweeps, chains, paths and scores use that of _panels).
-LEAVES = ["_panels", "_gibbs", "_trainer"]
+# Extensions to build again when a file changes.
+LISTS = ["_simd", "_panels", "_rows", "_gibbs", "_trainer", "_ais"]
 REBUILD = {
     "_ais.pyx": ["_ais"],
     "_classifier.pyx": ["_classifier"],
@@ -46,21 +45,23 @@ REBUILD = {
     "_rows.pyx": ["_rows"],
     "_scores.pyx": ["_scores"],
     "_trainer.pyx": ["_trainer"],
-    "_leaves.h": [*LEAVES, "_rows"],
-    "_leaves_classes.h": ["_classifier"],
-    "_leaves_scores.h": LEAVES,
-    "_leaves_sums.h": [*LEAVES, "_rows"],
-    "_leaves_units.h": LEAVES,
-    "_leaves_update.h": LEAVES,
-    "_simd.h": [*LEAVES, "_rows", "_ais"],
-    "boltzmann/rbm.py": [],
+    "_leaves.h": ["_simd"],
+    "_leaves_all.h": ["_simd"],
+    "_leaves_classes.h": ["_simd"],
+    "_leaves_scores.h": ["_simd"],
+    "_leaves_sums.h": ["_simd"],
+    "_leaves_units.h": ["_simd"],
+    "_leaves_update.h": ["_simd"],
+    "_simd.h": LISTS,
+    "boltzmann/bernoulli_rbm.py": [],
+    "boltzmann/_trained.py": [],
     "boltzmann/_base.py": [],
     "boltzmann/_fitted_classifier.py": [],
     "boltzmann/classifier.py": [],
     "samplers/_chains.py": [],
     "samplers/_draws.py": [],
     "samplers/_exchange.py": [],
-    "../setup.py": LEAVES,
+    "../setup.py": LISTS,
 }
 
 
