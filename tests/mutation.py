@@ -629,8 +629,8 @@ MUTATIONS = [
     Mutation(
         "sweeps of annealing share their bits",
         "_ais.pyx",
-        "team.move(first, last, k, scratch)",
-        "team.move(first, last, 0, scratch)",
+        "team.move(first, last, k, True, scratch)",
+        "team.move(first, last, 0, True, scratch)",
     ),
     Mutation(
         "clamped units let go on a path",
