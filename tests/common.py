@@ -6,8 +6,11 @@ conftest.py, plain loops to compare the kernels with in reference.py.
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 
 import joblib
 import numpy as np
@@ -244,6 +247,30 @@ def run_python(code, **environment):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+# ---- Interrupts ----
+
+
+def interrupted_after(train, seconds=0.3):
+    """Interrupt a call that would last; how long it took to be heard."""
+    sent = []
+
+    def interrupt():
+        sent.append(time.perf_counter())
+        signal.raise_signal(signal.SIGINT)
+
+    timer = threading.Timer(seconds, interrupt)
+    # A shell that runs the tests in the background lets them ignore interrupts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            timer.start()
+            train()
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGINT, before)
+    return time.perf_counter() - sent[0]
 
 
 # ---- Large fits ----

@@ -1,33 +1,10 @@
 """Ctrl-C is heard soon, wherever it falls, and leaves a usable model."""
 
-import signal
-import threading
-import time
-
 import numpy as np
 import pytest
 from sklearn.base import clone
 
-from common import every_rbm, outputs
-
-
-def interrupted_after(train, seconds=0.3):
-    """Interrupt a call that would last; how long it took to be heard."""
-    sent = []
-
-    def interrupt():
-        sent.append(time.perf_counter())
-        signal.raise_signal(signal.SIGINT)
-
-    timer = threading.Timer(seconds, interrupt)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            timer.start()
-            train()
-    finally:
-        timer.cancel()
-    return time.perf_counter() - sent[0]
-
+from common import every_rbm, interrupted_after, outputs
 
 LONG_FITS = {
     "short epochs": ((100, 64), {"batch_size": 10, "n_iter": 10**7}),
