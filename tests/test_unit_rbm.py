@@ -314,6 +314,7 @@ def test_missing_values_are_latent():
 
 
 def patches():
+    pytest.importorskip("PIL")
     image = load_sample_images().images[0].astype(float).mean(axis=2)
     return extract_patches_2d(image, (8, 8), max_patches=500, random_state=0)
 

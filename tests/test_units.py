@@ -112,7 +112,8 @@ def test_log_partition_is_its_sum_or_integral(name):
         else:
             fields = x[:, block[0]]
             wanted += [twin.log_partition(kind, f, loc, scale) for f in fields]
-    np.testing.assert_allclose(unit.log_partition(x), wanted, rtol=1e-10)
+    # (SciPy's sums lost the tails before 1.15.)
+    np.testing.assert_allclose(unit.log_partition(x), wanted, rtol=1e-10, atol=1e-15)
 
 
 @every_unit
