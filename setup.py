@@ -20,6 +20,7 @@ KERNELS = [
     "_scores",
     "_ais",
     "_products",
+    "_mean_field",
     "_units",
     "_unit_trainer",
     "_sparse_codes",

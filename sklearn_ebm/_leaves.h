@@ -112,7 +112,7 @@ static const Leaves NAME(leaves) = {
     NAME(nonzero_bits), NAME(temper), NAME(gain), NAME(start_gains), NAME(end_gains),
     NAME(softplus_sum), NAME(flip_logits), NAME(shift_logits), NAME(uniforms),
     NAME(normals), NAME(exponential), NAME(step_row), NAME(share_rows),
-    NAME(scale_row), SPARSE_CODES,
+    NAME(scale_row), NAME(largest_change), SPARSE_CODES,
     NAME(class_means), NAME(add_lists), NAME(add_scaled), NAME(ascend)};
 
 #undef STRING

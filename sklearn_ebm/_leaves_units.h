@@ -54,6 +54,23 @@ static void NAME(logistic)(char *fields, ptrdiff_t n)
     for (ptrdiff_t k = 0; k < n * NV; k++) x[k] = NAME(sigmoid)(x[k]);
 }
 
+/* Largest absolute change between two rows of n panels. */
+static double NAME(largest_change)(const char *before, const char *after,
+                                   ptrdiff_t n)
+{
+    V most = SPLAT(0);
+    for (ptrdiff_t k = 0; k < n * NV; k++) {
+        V d = ((const V *)after)[k] - ((const V *)before)[k];
+        d = SELECT(d < 0, -d, d);
+        most = SELECT(d > most, d, most);
+    }
+    REAL lanes[LANES], largest = 0;
+    memcpy(lanes, &most, sizeof most);
+    for (int k = 0; k < LANES; k++)
+        largest = lanes[k] > largest ? lanes[k] : largest;
+    return (double)largest;
+}
+
 /* fields -> (1 - beta) base + beta field, in place, for n panel rows that each
    have an inverse temperature. */
 static void NAME(temper)(char *fields, ptrdiff_t n, const char *base,

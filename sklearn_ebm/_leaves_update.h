@@ -322,6 +322,7 @@ static void NAME(step_row)(RowUpdate *u)
                 g = SELECT(g < low, low, g);
             }
             g = g - *w * decay;
+            if (u->mask) g = g * ((const V *)u->mask)[k];
             ((V *)u->pull)[k] += g * seen;
             projection[q] += g * offset;
             V x = NAME(step)(*w, g, u->velocity ? (V *)u->velocity + k : NULL,

@@ -97,6 +97,7 @@ typedef struct {
     char *weights, *velocity;  /* IN/OUT; velocity may be NULL */
     char *squares;             /* IN/OUT of every column, or NULL */
     const char *hidden_change, *hidden_offset;
+    const char *mask;          /* 1 for hidden units it goes to, else 0, or NULL */
     char *pull, *by;           /* IN/OUT: what hidden biases give way by */
     double visible_change, visible_offset;
     double seen_offset;        /* visible_offset as hidden units see it */
@@ -165,6 +166,7 @@ typedef struct {
     void (*step_row)(RowUpdate *);
     void (*share_rows)(char *, ptrdiff_t, ptrdiff_t, ptrdiff_t, double, char *);
     void (*scale_row)(RowUpdate *, const char *);
+    double (*largest_change)(const char *, const char *, ptrdiff_t);
     double (*gap)(const double *, const double *, const double *, ptrdiff_t,
                   double, double, int);
     int (*descend)(const Descent *, double, int, int *);

@@ -82,6 +82,7 @@ cdef extern from "_simd.h" nogil:
         char *squares
         const char *hidden_change
         const char *hidden_offset
+        const char *mask
         char *pull
         char *by
         double visible_change
@@ -212,6 +213,9 @@ cdef extern from "_simd.h" nogil:
             double scale, char *total,
         ) noexcept nogil
         void (*scale_row)(RowUpdate *update, const char *scale) noexcept nogil
+        double (*largest_change)(
+            const char *before, const char *after, Py_ssize_t n_panels
+        ) noexcept nogil
         double (*class_means)(
             const char *fields, const char *label, Py_ssize_t n_panels, char *means
         ) noexcept nogil

@@ -13,6 +13,11 @@
 #
 # Gaussian visible units enter products divided by their variance, and their part of
 # the gradient is multiplied by it: steps are then the same in any unit of measurement.
+#
+# A deep machine is trained folded (see layered.py): its visible units are those of the
+# even layers, its hidden units those of the odd ones, and not all are connected. Rows
+# of data then are shorter than the visible layer; the means of its other units come
+# from mean field, before the first sweep.
 import numpy as np
 
 from cython.parallel cimport parallel
@@ -21,6 +26,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from ._gibbs cimport DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE
+from ._mean_field cimport ROWS, MeanField
 from ._openmp cimport (
     bound,
     omp_get_num_threads,
@@ -73,9 +79,13 @@ cdef class UnitTrainer:
     shift, scale : what is subtracted from rows, and what they are divided by then.
     clip : bound on the gradient of a weight, or 0.
     unbounded : whether the weights must stay small for there to be a distribution.
+    field : MeanField for the visible units that rows do not have.
+    connected : bool array (n_visible, n_hidden), or None if all are.
+    up_scale, down_scale : factors of the weights in the fields of hidden and of
+    visible units; both 1 in a machine, but not in the parts of one to be.
     """
 
-    cdef readonly Py_ssize_t n_visible, n_hidden, n_chains, batch_size
+    cdef readonly Py_ssize_t n_visible, n_hidden, n_chains, batch_size, n_given
     cdef readonly uint64_t step
     cdef readonly int n_threads
     cdef public Py_ssize_t n_gibbs_steps
@@ -89,6 +99,8 @@ cdef class UnitTrainer:
     cdef const Leaves *leaves
     cdef Rows rows
     cdef Units visible, hidden
+    cdef MeanField field
+    cdef double up_scale, down_scale
     cdef const int64_t[::1] order
     cdef const double[::1] rates
     cdef RowBlock row_room
@@ -115,6 +127,8 @@ cdef class UnitTrainer:
     cdef double *h_offset
     cdef double *visible_change
     cdef double *square_change
+    # Means of data.
+    cdef double *visible_mean
     cdef double *b_velocity
     cdef double *c_velocity
     cdef double *b_average
@@ -137,6 +151,9 @@ cdef class UnitTrainer:
     cdef char *change_row
     cdef char *offset_row
     cdef char *scale_row
+    # Rows of 0 and 1 by hidden unit, and which of them a visible unit has; or NULL.
+    cdef char *masks
+    cdef int64_t *mask_of
     # Of blocks of visible units: pull, by, squares of every hidden unit.
     cdef char *partial
     # Of a thread.
@@ -147,7 +164,8 @@ cdef class UnitTrainer:
         self, Rows rows, Units visible, Units hidden, components, intercept_hidden,
         intercept_visible, log_variance=0.0, *, Py_ssize_t batch_size, chains, key,
         step, Py_ssize_t n_gibbs_steps, visible_offset, hidden_offset, gaussian=False,
-        learned=False, shift=0.0, scale=1.0,
+        learned=False, shift=0.0, scale=1.0, MeanField field=None, connected=None,
+        double up_scale=1.0, double down_scale=1.0,
     ):
         """chains : hidden states (n_chains, n_hidden), or None without persistence."""
         self.rows, self.key, self.step = rows, key, step
@@ -159,8 +177,14 @@ cdef class UnitTrainer:
         self.leaves = select_leaves(self.itemsize)
         self.batch_size = min(batch_size, rows.n_rows)
         self.n_chains = chains.shape[0] if self.persistent else self.batch_size
+        self.n_given = rows.n_columns
+        self.field = field
+        if self.n_given + (field.n_latent if field else 0) != self.n_visible:
+            raise ValueError("rows and mean field do not make the visible units")
+        self.up_scale, self.down_scale = up_scale, down_scale
         self.memory = {}
         self._allocate()
+        self._connect(connected)
         self._set("weights", np.asarray(components).T)
         self._vector("b")[:] = intercept_visible
         self._vector("c")[:] = intercept_hidden
@@ -198,6 +222,7 @@ cdef class UnitTrainer:
         self.h_offset = self._doubles("hidden_offset", H)
         self.visible_change = self._doubles("visible_change", D)
         self.square_change = self._doubles("square_change", D)
+        self.visible_mean = self._doubles("visible_mean", D)
         self.b_velocity = self._doubles("b_velocity", D)
         self.c_velocity = self._doubles("c_velocity", H)
         self.b_average = self._doubles("b_average", D)
@@ -223,7 +248,24 @@ cdef class UnitTrainer:
         self.scratch_size = max(
             self.visible.room(self.leaves), self.hidden.room(self.leaves)
         )
+        if self.field is not None:
+            self.field.point(
+                self.weights, self.c_row, self.b_row + self.n_given * self.itemsize
+            )
+            self.scratch_size = max(self.scratch_size, self.field.room())
         self.scratch = self._bytes("scratch", self.n_threads * self.scratch_size)
+
+    def _connect(self, connected):
+        """Masks of the weights there are, one for all units with the same ones."""
+        self.masks = NULL
+        if connected is None or np.all(connected):
+            return
+        masks, numbers = np.unique(connected, axis=0, return_inverse=True)
+        self.masks = self._bytes("masks", len(masks) * self.h_bytes)
+        self._set("masks", masks)
+        self.memory["mask_of"] = np.ascontiguousarray(numbers.ravel(), np.int64)
+        cdef int64_t[::1] mask_of = self.memory["mask_of"]
+        self.mask_of = &mask_of[0]
 
     cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL:
         self.memory[name] = aligned(max(n_bytes, PANEL_BYTES))
@@ -308,6 +350,9 @@ cdef class UnitTrainer:
     def hidden_offset(self):
         return self._vector("hidden_offset").astype(self.dtype)
 
+    def visible_offset(self):
+        return self._vector("visible_offset").astype(self.dtype)
+
     def chains(self):
         """States of the persistent chains, (n_chains, n_hidden)."""
         return self._get("chains", self.n_chains)
@@ -357,6 +402,9 @@ cdef class UnitTrainer:
         cdef bint last = sweep == self.n_gibbs_steps - 1
         if sweep == 0:
             self._read(first, n, thread, team, kind)
+            if self.field is not None:
+                team_barrier()
+                self._settle(n, thread, team, kind)
             if not self.persistent:
                 team_barrier()
                 self._up(0, n, n, DRAW_DATA, self.step, thread, team, kind)
@@ -397,6 +445,24 @@ cdef class UnitTrainer:
                 x[i] = (x[i] - shift[i]) * inverse[i]
             self._see(r, kind)
 
+    cdef void _settle(
+        self, Py_ssize_t n, int thread, int team, real kind
+    ) noexcept nogil:
+        """Mean-field means of the visible units that n rows do not have."""
+        cdef Py_ssize_t n_blocks = (n + ROWS - 1) // ROWS, block, first, last, r
+        for block in range(
+            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
+        ):
+            first, last = bound(n, block, n_blocks), bound(n, block + 1, n_blocks)
+            self.field.settle_block(
+                self.seen + first * self.v_bytes, self.v_bytes,
+                self.states + first * self.v_bytes + self.n_given * sizeof(real),
+                self.v_bytes, NULL, 0, last - first,
+                self.scratch + thread * self.scratch_size,
+            )
+            for r in range(first, last):
+                self._see(r, kind)
+
     cdef void _see(self, Py_ssize_t r, real kind) noexcept nogil:
         """A row of visible states as the hidden units see it."""
         cdef real *x = <real *> (self.states + r * self.v_bytes)
@@ -424,7 +490,7 @@ cdef class UnitTrainer:
             at = block * UNITS_BLOCK
             multiply(
                 sizeof(real), False, True, m, min(UNITS_BLOCK, D - at), self.n_hidden,
-                1.0, self.chains_, self.h_bytes // sizeof(real),
+                self.down_scale, self.chains_, self.h_bytes // sizeof(real),
                 self.weights + at * self.h_bytes, self.h_bytes // sizeof(real), 0.0,
                 x + at * sizeof(real), self.v_bytes // sizeof(real),
             )
@@ -463,7 +529,7 @@ cdef class UnitTrainer:
             at = block * UNITS_BLOCK
             multiply(
                 sizeof(real), False, False, stop - start, min(UNITS_BLOCK, H - at),
-                self.n_visible, 1.0, self.seen + start * self.v_bytes,
+                self.n_visible, self.up_scale, self.seen + start * self.v_bytes,
                 self.v_bytes // sizeof(real), self.weights + at * sizeof(real),
                 self.h_bytes // sizeof(real), 0.0,
                 self.means + start * self.h_bytes + at * sizeof(real),
@@ -512,11 +578,15 @@ cdef class UnitTrainer:
             start, stop = block * UNITS_BLOCK, min(D, (block + 1) * UNITS_BLOCK)
             for j in range(start, stop):
                 self.visible_change[j] = self.square_change[j] = 0
+                self.visible_mean[j] = 0
             for r in range(n + m):
                 row = <real *> (self.states + r * self.v_bytes)
                 part = 1.0 / n if r < n else -1.0 / m
                 for j in range(start, stop):
                     self.visible_change[j] += part * row[j]
+                if r < n:
+                    for j in range(start, stop):
+                        self.visible_mean[j] += part * row[j]
                 if self.any_gaussian:
                     for j in range(start, stop):
                         x = row[j] - self.b[j]
@@ -532,7 +602,7 @@ cdef class UnitTrainer:
         u.hidden_change, u.hidden_offset = self.change_row, self.offset_row
         u.learning_rate, u.momentum = rate, self.momentum
         u.weight_decay, u.shrinkage = self.weight_decay, rate * self.l1_decay
-        u.velocity, u.squares = NULL, NULL
+        u.velocity, u.squares, u.mask = NULL, NULL, NULL
         n_blocks = (D + ROWS_BLOCK - 1) // ROWS_BLOCK
         for block in range(
             bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
@@ -557,6 +627,7 @@ cdef class UnitTrainer:
         u.visible_offset = u.seen_offset = self.v_offset[i]
         if self.gaussian[i]:
             u.seen_offset /= self.visible.variance[i]
+        u.seen_offset *= self.up_scale
 
     cdef void _step_row(self, RowUpdate *u, Py_ssize_t i, double rate) noexcept nogil:
         """The step of all that belongs to a visible unit."""
@@ -567,17 +638,19 @@ cdef class UnitTrainer:
         u.clip = self.clip
         if self.moving:
             u.velocity = self.velocity + i * self.h_bytes
+        if self.masks != NULL:
+            u.mask = self.masks + self.mask_of[i] * self.h_bytes
         self.leaves.step_row(u)
         g = self.visible_change[i]
         if self.clip:
             g = max(-self.clip, min(self.clip, g))
-        g -= u.projection
+        g -= self.down_scale * u.projection
         if self.moving:
             d = g
             g = self.b_velocity[i] = self.momentum * self.b_velocity[i] + g
             if self.nesterov:
                 g = d + self.momentum * g
-        self.b[i] += rate * g - u.shift
+        self.b[i] += rate * g - self.down_scale * u.shift
         if self.learned[i]:
             d = (0.5 * self.square_change[i] - u.product) / self.visible.variance[i]
             # Along the variance, not its logarithm: a value far out, which is rare,
@@ -624,6 +697,11 @@ cdef class UnitTrainer:
                     g = d + self.momentum * g
             self.c[j] += rate * g - by
             self.h_offset[j] += self.offset_rate * (mean - self.h_offset[j])
+        # Means of the data themselves are known, and do not move.
+        for j in range(self.n_given, self.n_visible):
+            self.v_offset[j] += self.offset_rate * (
+                self.visible_mean[j] - self.v_offset[j]
+            )
 
     cdef void _see_parameters(self) noexcept nogil:
         """Let the units see parameters that have changed."""
@@ -683,7 +761,7 @@ cdef class UnitTrainer:
                 self._point_row(&u, i)
                 u.shift = 0
                 self.leaves.scale_row(&u, self.scale_row)
-                self.b[i] -= u.shift
+                self.b[i] -= self.down_scale * u.shift
         team_barrier()
 
     cdef double _norm(self, real kind) noexcept nogil:

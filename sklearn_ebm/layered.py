@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from .units import as_unit
+from .units import Mixed, as_unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,3 +77,49 @@ class Layered:
             tuple(weight.T for weight in self.weights[::-1]),
             self.biases[::-1],
         )
+
+    def folded(self):
+        """Fold the layers into two: the even ones side by side, and the odd ones.
+
+        Only neighbouring layers are connected. So the units of all even layers are
+        independent of each other given the odd ones, and the other way round: any
+        layered machine is a restricted Boltzmann machine some weights of which are
+        zero, and all that is known of those holds for it.
+
+        Returns
+        -------
+        layered : Layered
+            The same machine with two layers. The states of its first layer are
+            those of layers 0, 2, ... next to each other, those of its second layer
+            those of layers 1, 3, ...
+        """
+        if len(self.units) < 2:
+            raise ValueError(f"This takes two layers or more, got {len(self.units)}.")
+        if len(self.units) == 2:
+            return self
+        sizes = [len(bias) for bias in self.biases]
+        starts = [sum(sizes[i % 2 : i : 2]) for i in range(len(sizes))]
+        weight = np.zeros(
+            (sum(sizes[::2]), sum(sizes[1::2])), np.result_type(*self.weights)
+        )
+        for i, part in enumerate(self.weights):
+            block = part if i % 2 == 0 else part.T
+            even, odd = (i, i + 1) if i % 2 == 0 else (i + 1, i)
+            rows, columns = starts[even], starts[odd]
+            weight[rows : rows + sizes[even], columns : columns + sizes[odd]] = block
+        return Layered(
+            tuple(_side_by_side(self.units[k::2], sizes[k::2]) for k in (0, 1)),
+            (weight,),
+            tuple(np.concatenate(self.biases[k::2]) for k in (0, 1)),
+        )
+
+
+def _side_by_side(units, sizes):
+    """What a layer holds that is made of several."""
+    if len(units) == 1 or set(units) == {"bernoulli"}:
+        return units[0]
+    parts = []
+    for unit, size in zip(units, sizes, strict=True):
+        unit = as_unit(unit)
+        parts += unit.parts if isinstance(unit, Mixed) else [(size, unit)]
+    return Mixed(tuple(parts))

@@ -19,15 +19,17 @@ from .._validation import (
     check_rows,
     check_states,
     check_values,
-    random_key,
 )
 from ..layered import Layered
 from ..samplers import Chains, Gibbs
 from ..samplers._chains import given
-from ..samplers._draws import IMPUTING_METHODS, SAMPLING_METHODS, draw, fill_in
+from ..samplers._draws import IMPUTING_METHODS, fill_in
+from ._sampling import Sampling
 
 
-class FittedRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class FittedRBM(
+    Sampling, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """The use of a restricted Boltzmann machine of Bernoulli units.
 
     An estimator that derives from it sets `components_`, `intercept_hidden_`,
@@ -182,79 +184,6 @@ class FittedRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self._use_draws(1)
         return sampler.step(chains).visible
 
-    def sample(
-        self,
-        n_samples=None,
-        n_gibbs_steps=1000,
-        init=None,
-        random_state=None,
-        *,
-        n_chains=None,
-        thinning=10,
-        conditions=None,
-        method="gibbs",
-    ):
-        """Draw samples from the model by Gibbs sampling.
-
-        Parameters
-        ----------
-        n_samples : int, default=None
-            Number of samples. None means one from each chain.
-
-        n_gibbs_steps : int, default=1000
-            Gibbs steps of every chain before its first sample. Few steps give
-            samples that still resemble `init`.
-
-        init : array-like of shape (n_chains, n_features), default=None
-            Values of the visible units to start from. None starts every chain
-            at independent features with the means of the training data.
-
-        random_state : int, RandomState instance or None, default=None
-            Seeds the draws. None goes on with the sequence of `gibbs`, which the
-            `random_state` of the fit determines.
-
-        n_chains : int, default=None
-            Number of chains, which are sampled in turn. None means `n_samples`, each
-            from a chain of its own, or else the rows of `init` or `conditions`.
-
-        thinning : int, default=10
-            Gibbs steps from one sample of a chain to its next.
-
-        conditions : array-like of shape (n_features,) or (n_chains, n_features), \
-                default=None
-            Values (0 or 1 for Bernoulli units) for features that keep them, NaN for
-            those to be drawn.
-
-        method : {"gibbs", "tempering"}, default="gibbs"
-            "tempering" has every chain exchange temperatures with nine others,
-            which helps where the model has separate modes and takes ten times as
-            long (see `sklearn_ebm.samplers.ReplicaExchange`).
-
-        Returns
-        -------
-        v : ndarray of shape (n_samples, n_features)
-            Values of the visible units; row ``i * n_chains + j`` is the
-            i-th sample of chain j. `sklearn_ebm.samplers` has the chains
-            themselves, and diagnostics of how they mix.
-        """
-        check_is_fitted(self)
-        n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=0)
-        thinning = check_count(thinning, "thinning", least=1)
-        check_choice(method, "method", SAMPLING_METHODS)
-        most = 1
-        if n_samples is not None:
-            most = n_samples = check_count(n_samples, "n_samples", least=1)
-            n_chains = n_samples if n_chains is None else n_chains
-        draws = self._draws(random_state)
-        init, conditions = self._encode(init), self._encode(conditions)
-        chains = Gibbs(self).begin(n_chains, init, conditions, *draws)
-        if random_state is None:
-            self._use_draws(n_steps + most * thinning + 20)
-        n_draws = -(-most // chains.visible.shape[0])
-        v = draw(self, chains, n_draws, n_steps, thinning, method)
-        v = v.reshape(-1, v.shape[-1])[:n_samples]
-        return self._decode(v.astype(self.components_.dtype))
-
     def impute(
         self, X, *, mask=None, n_gibbs_steps=100, method="mean", random_state=None
     ):
@@ -292,26 +221,6 @@ class FittedRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if random_state is None:
             self._use_draws(n_steps + 1)
         return fill_in(self, X, missing, n_steps, method, *draws)
-
-    def _encode(self, X):
-        """Columns of values that chains are to have, as visible units."""
-        return X
-
-    def _decode(self, V):
-        """Visible units, as columns."""
-        return V
-
-    def _draws(self, random_state=None):
-        """Random key and step: of `random_state`, or the next of the model's own."""
-        if random_state is not None:
-            return random_key(random_state), 0
-        if not hasattr(self, "_sampling_key"):
-            self._sampling_key, self._sampling_step = random_key(self.random_state), 0
-        return self._sampling_key, self._sampling_step
-
-    def _use_draws(self, n_steps):
-        """Take the next random steps of the model's own sequence for used."""
-        self._sampling_step += n_steps
 
     def _layered(self):
         """Return the fitted model as a value."""

@@ -87,3 +87,45 @@ def column_variances(X, numbers, mean):
         total += np.square(chunk - mean).sum(axis=0)
     rounding = n_rows * np.finfo(float).eps * mean
     return np.where(total > n_rows * np.square(rounding), total / n_rows, 0.0)
+
+
+def first_units(columns, X, division, standardize):
+    """Return where the visible units start.
+
+    Parameters
+    ----------
+    columns : Columns
+        What the columns hold.
+
+    X : {ndarray, sparse matrix} of shape (n_samples, n_visible)
+        Visible units.
+
+    division : Division
+        Which rows are trained on.
+
+    standardize : bool
+        Whether Gaussian units are trained in standard deviations from their mean.
+
+    Returns
+    -------
+    start : dict of ndarray of shape (n_visible,)
+        "shift" and "scale" (what is subtracted from units, and what they are divided
+        by then); "bias" and "variance", so shifted and scaled; "visible_scale", the
+        standard deviations.
+    """
+    mean = division.column_means
+    variance = column_variances(X, division.training, mean)
+    scale, shift = np.ones(len(mean)), np.zeros(len(mean))
+    spread = np.where(variance > 0, variance, 1.0)
+    if standardize:
+        scale = np.where(columns.gaussian, np.sqrt(spread), 1.0)
+        shift = np.where(columns.gaussian, mean, 0.0)
+    _, first = columns.unit._gaussian(len(mean))
+    bias = bias_for(columns.kinds, mean, 0.5 / division.n_rows)
+    return {
+        "shift": shift,
+        "scale": scale,
+        "bias": np.where(columns.gaussian, (mean - shift) / scale, bias),
+        "variance": np.where(columns.learned, spread, first) / np.square(scale),
+        "visible_scale": np.sqrt(spread),
+    }

@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy.special import expit
+from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 
 from .._gibbs import Layer
@@ -46,14 +47,14 @@ TEMPERING_KEY = 0xC2B2AE3D27D4EB4F
 PARAMETERS = "components", "intercept_hidden", "intercept_visible", "log_variance"
 
 
-class TrainedRBM(CallbackSupportMixin, FittedRBM):
-    """The training of a restricted Boltzmann machine, here of Bernoulli units.
+class Training(CallbackSupportMixin, TransformerMixin):
+    """Epochs over minibatches, for an estimator whose parameters a kernel trains.
 
-    An estimator that derives from it has the parameters of `BernoulliRBM`, or class
-    attributes in place of those it does not offer.
+    An estimator that derives from it says in methods what its kernel is, what to
+    begin with, and how parameters become fitted attributes (see `TrainedRBM`), and
+    has the parameters of `BernoulliRBM`, or class attributes in place of those it
+    does not offer.
     """
-
-    # ---- Training ----
 
     @with_callbacks
     def fit(self, X, y=None):
@@ -189,20 +190,8 @@ class TrainedRBM(CallbackSupportMixin, FittedRBM):
         self.fit(X, y, **fit_params)
         return self._transform_again(X)
 
-    def _transform_again(self, X):
-        """Transform data whose values out of range have had their warning."""
-        X, rows = check_rows(self, X, scan=False, fill=self._mean_field())
-        means = means_of(rows, self._up(rows.dtype))
-        check_values(self, X, rows, quiet=True)
-        return means
-
     def _check_parameters(self):
         check_parameters(self)
-        if self.n_temperatures > 1 and not self.persistent:
-            raise ValueError(
-                f"n_temperatures={self.n_temperatures} needs chains that go on: "
-                "persistent=True."
-            )
 
     def _check_training(self, X, drawn, goes_on):
         """Validate data to train on; the data and their `Rows`."""
@@ -232,7 +221,7 @@ class TrainedRBM(CallbackSupportMixin, FittedRBM):
         Returns which rows are trained on.
         """
         rng = check_random_state(self.random_state)
-        components = rng.normal(0, SMALL, (self.n_components, rows.n_columns))
+        components = rng.normal(0, SMALL, self._shape(rows.n_columns))
         key = random_key(rng)
         division = self._divide(X, rows, key)
         self._state = {
@@ -248,30 +237,13 @@ class TrainedRBM(CallbackSupportMixin, FittedRBM):
         self.__dict__.pop("h_samples_", None)
         return division
 
-    def _first_state(self, components, X, dtype, division):
-        """Parameters to begin with, by what the units are, from random weights."""
-        # Smoothed: a feature that was never on may still be. (Clipped: a warning
-        # has been given if these are not means of probabilities.)
-        n_rows, mean = division.n_rows, np.clip(division.column_means, 0, 1)
-        odds = (n_rows * mean + 0.5) / (n_rows * (1 - mean) + 0.5)
-        return {
-            "components": components.astype(dtype),
-            "intercept_hidden": np.zeros(self.n_components, dtype),
-            "intercept_visible": np.log(odds).astype(dtype),
-            "hidden_offset": np.full(self.n_components, 0.5, dtype),
-        }
-
     def _go_on(self, X, rows, n_seen):
         """Take rows into the mean of the n_seen rows before them.
 
         Returns which of them are trained on.
         """
         state = self._state
-        if len(state["components"]) != self.n_components:
-            raise ValueError(
-                f"n_components={self.n_components} does not fit the model that "
-                f"training goes on from, which has {len(state['components'])}."
-            )
+        self._check_size(state["components"])
         division = self._divide(X, rows, state["key"])
         change = division.column_means - state["visible_offset"]
         n_seen += division.n_rows
@@ -314,19 +286,6 @@ class TrainedRBM(CallbackSupportMixin, FittedRBM):
             trainer.start_fast(state.get("fast"))
         return trainer
 
-    def _kernel(self, rows, **settings):
-        """Return the kernel that trains machines of such units."""
-        state = self._state
-        return Trainer(
-            rows,
-            state["components"],
-            state["intercept_hidden"],
-            state["intercept_visible"],
-            visible_offset=state["visible_offset"] if self.centering else 0.0,
-            hidden_offset=state["hidden_offset"] if self.centering else 0.0,
-            **settings,
-        )
-
     def _tempered(self):
         """Return what makes the chains exchange temperatures, if they are to."""
         if self.n_temperatures == 1:
@@ -347,13 +306,6 @@ class TrainedRBM(CallbackSupportMixin, FittedRBM):
         if chains is not None and len(chains) == n_chains:
             return chains
         return self._first_chains(n_chains, state["key"], state["step"])
-
-    def _first_chains(self, n_chains, key, step):
-        """Hidden states given the mean of the data."""
-        state, rng = self._state, np.random.default_rng([key, step, 1])
-        field = _product(state["components"], state["visible_offset"])
-        mean = expit(state["intercept_hidden"] + field)
-        return rng.random((n_chains, self.n_components)) < mean
 
     def _train_epoch(self, run, rates, averaging):
         """One pass over the data, entered in the history."""
@@ -380,6 +332,83 @@ class TrainedRBM(CallbackSupportMixin, FittedRBM):
             drawn and drawn.missing_in,
         )
 
+    def _fitted(self, run):
+        """Return the public attributes that a run has arrived at."""
+        fitted = self._public(run.parameters())
+        if run.best is not None:
+            fitted["best_n_iter_"] = run.best["n_iter"]
+        if self.persistent:
+            fitted["h_samples_"] = run.trainer.chains()
+        return fitted
+
+    def _store(self, run):
+        """Keep what a run has arrived at, and what it needs to go on."""
+        trainer = run.trainer
+        state = self._state | {"step": int(trainer.next_step)}
+        state |= zip(PARAMETERS, trainer.parameters(), strict=False)
+        if self.centering:
+            state["hidden_offset"] = trainer.hidden_offset()
+        if self.momentum:
+            state["velocity"] = trainer.velocities()
+        if run.tempered is not None:
+            state["tempered"] = run.tempered.state()
+        if self.fast_learning_rate and self.persistent:
+            state["fast"] = trainer.fast_parameters()
+        self.__dict__.pop("best_n_iter_", None)
+        self.__dict__.update(self._fitted(run), _state=state)
+
+
+class TrainedRBM(Training, FittedRBM):
+    """The training of a restricted Boltzmann machine, here of Bernoulli units."""
+
+    def _transform_again(self, X):
+        """Transform data whose values out of range have had their warning."""
+        X, rows = check_rows(self, X, scan=False, fill=self._mean_field())
+        means = means_of(rows, self._up(rows.dtype))
+        check_values(self, X, rows, quiet=True)
+        return means
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        if self.n_temperatures > 1 and not self.persistent:
+            raise ValueError(
+                f"n_temperatures={self.n_temperatures} needs chains that go on: "
+                "persistent=True."
+            )
+
+    def _first_state(self, components, X, dtype, division):
+        """Parameters to begin with, by what the units are, from random weights."""
+        # Smoothed: a feature that was never on may still be. (Clipped: a warning
+        # has been given if these are not means of probabilities.)
+        n_rows, mean = division.n_rows, np.clip(division.column_means, 0, 1)
+        odds = (n_rows * mean + 0.5) / (n_rows * (1 - mean) + 0.5)
+        return {
+            "components": components.astype(dtype),
+            "intercept_hidden": np.zeros(self.n_components, dtype),
+            "intercept_visible": np.log(odds).astype(dtype),
+            "hidden_offset": np.full(self.n_components, 0.5, dtype),
+        }
+
+    def _kernel(self, rows, **settings):
+        """Return the kernel that trains machines of such units."""
+        state = self._state
+        return Trainer(
+            rows,
+            state["components"],
+            state["intercept_hidden"],
+            state["intercept_visible"],
+            visible_offset=state["visible_offset"] if self.centering else 0.0,
+            hidden_offset=state["hidden_offset"] if self.centering else 0.0,
+            **settings,
+        )
+
+    def _first_chains(self, n_chains, key, step):
+        """Hidden states given the mean of the data."""
+        state, rng = self._state, np.random.default_rng([key, step, 1])
+        field = _product(state["components"], state["visible_offset"])
+        mean = expit(state["intercept_hidden"] + field)
+        return rng.random((n_chains, self.n_components)) < mean
+
     def _view(self, parameters, mean):
         """Return what a monitor looks at."""
         return _Snapshot(*parameters, mean)
@@ -398,15 +427,6 @@ class TrainedRBM(CallbackSupportMixin, FittedRBM):
                 (self.components_, self.intercept_hidden_, self.intercept_visible_),
             )
 
-    def _fitted(self, run):
-        """Return the public attributes that a run has arrived at."""
-        fitted = self._public(run.parameters())
-        if run.best is not None:
-            fitted["best_n_iter_"] = run.best["n_iter"]
-        if self.persistent:
-            fitted["h_samples_"] = run.trainer.chains()
-        return fitted
-
     def _public(self, parameters):
         """Return the public attributes of a model with these parameters."""
         components, hidden, visible = parameters
@@ -417,21 +437,17 @@ class TrainedRBM(CallbackSupportMixin, FittedRBM):
             "visible_mean_": self._state["visible_offset"].astype(components.dtype),
         }
 
-    def _store(self, run):
-        """Keep what a run has arrived at, and what it needs to go on."""
-        trainer = run.trainer
-        state = self._state | {"step": int(trainer.next_step)}
-        state |= zip(PARAMETERS, trainer.parameters(), strict=False)
-        if self.centering:
-            state["hidden_offset"] = trainer.hidden_offset()
-        if self.momentum:
-            state["velocity"] = trainer.velocities()
-        if run.tempered is not None:
-            state["tempered"] = run.tempered.state()
-        if self.fast_learning_rate and self.persistent:
-            state["fast"] = trainer.fast_parameters()
-        self.__dict__.pop("best_n_iter_", None)
-        self.__dict__.update(self._fitted(run), _state=state)
+    def _check_size(self, components):
+        """Refuse to go on with another number of units."""
+        if len(components) != self.n_components:
+            raise ValueError(
+                f"n_components={self.n_components} does not fit the model that "
+                f"training goes on from, which has {len(components)}."
+            )
+
+    def _shape(self, n_visible):
+        """Numbers of hidden and of visible units that are trained."""
+        return self.n_components, n_visible
 
 
 class _Snapshot:

@@ -1,12 +1,11 @@
 """Restricted Boltzmann machines with units of any kinds."""
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from .._gibbs import Purpose
 from .._machines import Machine, chunks
-from .._missing import fill_mean_field, missing_values
+from .._missing import fill_mean_field
 from .._unit_paths import state_counts
 from .._unit_trainer import UnitTrainer
 from .._units import Kind, Wanted, evaluate
@@ -14,16 +13,15 @@ from .._validation import (
     check_choice,
     check_count,
     check_missing,
-    check_rows,
     check_states,
 )
 from ..layered import Layered
 from ..likelihood import log_partition
 from ..samplers._draws import IMPUTING_METHODS, fill_in
 from ..units import as_unit, check_pair, kinds_of
-from ._columns import Columns
-from ._starts import START_RATE, bias_for, column_variances, wide_start
+from ._starts import START_RATE, bias_for, first_units, wide_start
 from ._trained import TrainedRBM
+from ._unit_columns import UnitColumns
 
 # Bound on the gradient of a weight between real values or counts and hidden units:
 # a row far out moves a weight by no more than learning_rate.
@@ -34,7 +32,7 @@ SCORE_BETAS, SCORE_RUNS, SCORE_SEED = 1000, 100, 0
 MOST_STATES = 2**14
 
 
-class UnitsRBM(TrainedRBM):
+class UnitsRBM(UnitColumns, TrainedRBM):
     """What `RBM` and its named variants share; two Bernoulli layers are left alone.
 
     An estimator that derives from it has `visible`, `hidden` and `standardize`.
@@ -235,49 +233,20 @@ class UnitsRBM(TrainedRBM):
         filled = fill_in(self, columns.encode(X), missing, n_steps, method, *draws)
         return columns.decode(filled)
 
-    def _encode(self, X):
-        """Columns of values that chains are to have, as visible units."""
-        if X is None or self._bits or not self._columns().has_codes:
-            return X
-        columns = self._columns()
-        X = X if sp.issparse(X) else np.atleast_2d(np.asarray(X, float))
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"init or conditions has {X.shape[1]} columns, but the model has "
-                f"{self.n_features_in_} features."
-            )
-        columns.check(self, X, quiet=True)
-        return columns.encode(X)
-
     def _decode(self, V):
+        V = super()._decode(V)
         return V if self._bits else self._columns().decode(V)
 
     def _check_use(self, X, quiet=False):
         """Validate data to use the model on: visible units, and a machine for them."""
-        check_is_fitted(self)
-        columns, missing = self._columns(), self.missing == "latent"
+        X, dtype = self._read(X, quiet=quiet)
+        return X, self._machine(dtype)
 
-        def fill(X):
-            if not missing:
-                refuse_missing(X, type(self).__name__)
-            columns.check(self, X, quiet=quiet)
-            X = columns.encode(X)
-            return fill_mean_field(self._layered(), X, self.visible_mean_)
-
-        X, rows = check_rows(self, X, fill=fill, quiet=True)
-        return X, self._machine(rows.dtype)
+    def _encode(self, X):
+        return X if self._bits else self._encode_columns(X)
 
     def _machine(self, dtype):
         return Machine(self._layered(), dtype if dtype == np.float32 else np.float64)
-
-    def _columns(self):
-        """Which visible units the columns are."""
-        return Columns(
-            self.visible,
-            np.empty((0, self.n_features_in_)),
-            getattr(self, "feature_names_in_", None),
-            getattr(self, "n_categories_", None),
-        )
 
     def _layered(self):
         if self._bits:
@@ -317,49 +286,15 @@ class UnitsRBM(TrainedRBM):
         if self._bits:
             return super()._check_training(X, drawn, goes_on)
         self.__dict__.pop("_log_z", None)
-        found = {}
-
-        def fill(X):
-            if drawn is None:
-                refuse_missing(X, type(self).__name__)
-            known = self.n_categories_ if goes_on else None
-            names = getattr(self, "feature_names_in_", None)
-            columns = Columns(self.visible, X, names, known)
-            check_pair(columns.unit, as_unit(self.hidden))
-            columns.check(self, X)
-            found["n_categories_"] = columns.n_categories
-            X = columns.encode(X)
-            if drawn is None:
-                return X
-            bits = [Kind.BERNOULLI, Kind.CATEGORICAL]
-            return drawn.fill(X, ~np.isin(columns.kinds, bits))
-
-        X, rows = check_rows(
-            self,
-            X,
-            reset=not goes_on,
-            dtype=self._dtype() if goes_on else None,
-            fill=fill,
-            quiet=True,
-        )
-        self.__dict__.update(found)
-        return X, rows
+        return self._read_training(X, drawn, goes_on, as_unit(self.hidden))
 
     def _first_state(self, components, X, dtype, division):
         if self._bits:
             return super()._first_state(components, X, dtype, division)
         columns, mean = self._columns(), division.column_means
-        variance = column_variances(X, division.training, mean)
-        scale = np.ones(len(mean))
-        shift = np.zeros(len(mean))
-        spread = np.where(variance > 0, variance, 1.0)
-        if self.standardize:
-            scale = np.where(columns.gaussian, np.sqrt(spread), 1.0)
-            shift = np.where(columns.gaussian, mean, 0.0)
-        _, first = columns.unit._gaussian(len(mean))
-        first = np.where(columns.learned, spread, first) / np.square(scale)
-        bias = bias_for(columns.kinds, mean, 0.5 / division.n_rows)
-        bias = np.where(columns.gaussian, (mean - shift) / scale, bias)
+        start = first_units(columns, X, division, self.standardize)
+        shift, scale, bias = start["shift"], start["scale"], start["bias"]
+        first = start["variance"]
         nothing = np.zeros((1, self.n_components))
         hidden, unit = nothing[0], as_unit(self.hidden)
         rate = unit.mean(nothing)[0]
@@ -379,7 +314,7 @@ class UnitsRBM(TrainedRBM):
         return {name: x.astype(dtype) for name, x in parameters.items()} | {
             "shift": shift,
             "scale": scale,
-            "visible_scale": np.sqrt(spread),
+            "visible_scale": start["visible_scale"],
         }
 
     def _kernel(self, rows, **settings):
@@ -489,12 +424,3 @@ class _View:
 
     def free_energy(self, X):
         return self.machine.free_energy(X)
-
-
-def refuse_missing(X, name):
-    """Raise an error if values are missing."""
-    if missing_values(X) is not None:
-        raise ValueError(
-            f"Input X contains NaN. {name} takes them for values that are not known "
-            "with missing='latent'."
-        )

@@ -16,31 +16,30 @@ BITS = "bernoulli", "bernoulli"
 
 
 def layers_of(model):
-    """Return the layered value of a model with two layers.
+    """Return the layered value of a model, folded into two layers.
 
     Parameters
     ----------
     model : estimator or Layered
-        A fitted restricted Boltzmann machine.
+        A fitted Boltzmann machine.
 
     Returns
     -------
     layers : Layered
-        Its layers, the visible one first.
+        Its layers, the visible one first; of a deep machine its even and its odd
+        layers.
     """
     layers = model if isinstance(model, Layered) else model._layered()
-    if len(layers.units) != 2:
-        raise ValueError(f"This takes two layers, got {len(layers.units)}.")
-    return layers
+    return layers.folded()
 
 
 def two_layers(model):
-    """Return the layered value of a model with two layers of Bernoulli units.
+    """Return the layered value of a model, folded into two layers of Bernoulli units.
 
     Parameters
     ----------
     model : estimator or Layered
-        A fitted restricted Boltzmann machine.
+        A fitted Boltzmann machine.
 
     Returns
     -------
@@ -69,6 +68,8 @@ def base_rates(model):
     means : ndarray of shape (n_features,)
         Means.
     """
+    if hasattr(model, "_base_rates"):
+        return model._base_rates()
     means = getattr(model, "visible_mean_", None)
     if means is None:
         means = expit(np.asarray(two_layers(model).biases[0], dtype=np.float64))

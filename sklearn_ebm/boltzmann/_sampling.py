@@ -1,0 +1,104 @@
+"""Samples drawn from a fitted Boltzmann machine, in a random sequence of its own."""
+
+from sklearn.utils.validation import check_is_fitted
+
+from .._validation import check_choice, check_count, random_key
+from ..samplers import Gibbs
+from ..samplers._draws import SAMPLING_METHODS, draw
+
+
+class Sampling:
+    """What an estimator needs to be sampled from, given `_layered`."""
+
+    def sample(
+        self,
+        n_samples=None,
+        n_gibbs_steps=1000,
+        init=None,
+        random_state=None,
+        *,
+        n_chains=None,
+        thinning=10,
+        conditions=None,
+        method="gibbs",
+    ):
+        """Draw samples from the model by Gibbs sampling.
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            Number of samples. None means one from each chain.
+
+        n_gibbs_steps : int, default=1000
+            Gibbs steps of every chain before its first sample. Few steps give
+            samples that still resemble `init`.
+
+        init : array-like of shape (n_chains, n_features), default=None
+            Values of the visible units to start from. None starts every chain
+            at independent features with the means of the training data.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the draws. None goes on with the sequence of `gibbs`, which the
+            `random_state` of the fit determines.
+
+        n_chains : int, default=None
+            Number of chains, which are sampled in turn. None means `n_samples`, each
+            from a chain of its own, or else the rows of `init` or `conditions`.
+
+        thinning : int, default=10
+            Gibbs steps from one sample of a chain to its next.
+
+        conditions : array-like of shape (n_features,) or (n_chains, n_features), \
+                default=None
+            Values (0 or 1 for Bernoulli units) for features that keep them, NaN for
+            those to be drawn.
+
+        method : {"gibbs", "tempering"}, default="gibbs"
+            "tempering" has every chain exchange temperatures with nine others,
+            which helps where the model has separate modes and takes ten times as
+            long (see `sklearn_ebm.samplers.ReplicaExchange`).
+
+        Returns
+        -------
+        v : ndarray of shape (n_samples, n_features)
+            Values of the visible units; row ``i * n_chains + j`` is the
+            i-th sample of chain j. `sklearn_ebm.samplers` has the chains
+            themselves, and diagnostics of how they mix.
+        """
+        check_is_fitted(self)
+        n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=0)
+        thinning = check_count(thinning, "thinning", least=1)
+        check_choice(method, "method", SAMPLING_METHODS)
+        most = 1
+        if n_samples is not None:
+            most = n_samples = check_count(n_samples, "n_samples", least=1)
+            n_chains = n_samples if n_chains is None else n_chains
+        draws = self._draws(random_state)
+        init, conditions = self._encode(init), self._encode(conditions)
+        chains = Gibbs(self).begin(n_chains, init, conditions, *draws)
+        if random_state is None:
+            self._use_draws(n_steps + most * thinning + 20)
+        n_draws = -(-most // chains.visible.shape[0])
+        v = draw(self, chains, n_draws, n_steps, thinning, method)
+        v = v.reshape(-1, v.shape[-1])[:n_samples]
+        return self._decode(v)
+
+    def _encode(self, X):
+        """Columns of values that chains are to have, as visible units."""
+        return X
+
+    def _decode(self, V):
+        """Visible units that were drawn, as columns."""
+        return V.astype(self.components_.dtype)
+
+    def _draws(self, random_state=None):
+        """Random key and step: of `random_state`, or the next of the model's own."""
+        if random_state is not None:
+            return random_key(random_state), 0
+        if not hasattr(self, "_sampling_key"):
+            self._sampling_key, self._sampling_step = random_key(self.random_state), 0
+        return self._sampling_key, self._sampling_step
+
+    def _use_draws(self, n_steps):
+        """Take the next random steps of the model's own sequence for used."""
+        self._sampling_step += n_steps

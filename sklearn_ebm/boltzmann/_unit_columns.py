@@ -1,0 +1,97 @@
+"""Tables as visible units, for estimators with a parameter `visible`."""
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from .._missing import fill_mean_field, missing_values
+from .._units import Kind
+from .._validation import check_rows
+from ..units import check_pair
+from ._columns import Columns
+
+
+class UnitColumns:
+    """Reads tables as the visible units that parameter `visible` names."""
+
+    def _columns(self):
+        """Which visible units the columns are."""
+        return Columns(
+            self.visible,
+            np.empty((0, self.n_features_in_)),
+            getattr(self, "feature_names_in_", None),
+            getattr(self, "n_categories_", None),
+        )
+
+    def _read(self, X, quiet=False):
+        """Validate data to use a model on: visible units, and what to compute in."""
+        check_is_fitted(self)
+        columns, missing = self._columns(), self.missing == "latent"
+
+        def fill(X):
+            if not missing:
+                refuse_missing(X, type(self).__name__)
+            columns.check(self, X, quiet=quiet)
+            X = columns.encode(X)
+            if missing:
+                X = fill_mean_field(self._layered(), X, self.visible_mean_)
+            return X
+
+        X, rows = check_rows(self, X, fill=fill, quiet=True)
+        return X, rows.dtype
+
+    def _read_training(self, X, drawn, goes_on, hidden):
+        """Validate data to train on, where `hidden` units are next to the visible ones.
+
+        Returns visible units and their `Rows`.
+        """
+        found = {}
+
+        def fill(X):
+            if drawn is None:
+                refuse_missing(X, type(self).__name__)
+            known = self.n_categories_ if goes_on else None
+            names = getattr(self, "feature_names_in_", None)
+            columns = Columns(self.visible, X, names, known)
+            check_pair(columns.unit, hidden)
+            columns.check(self, X)
+            found["n_categories_"] = columns.n_categories
+            X = columns.encode(X)
+            if drawn is None:
+                return X
+            bits = [Kind.BERNOULLI, Kind.CATEGORICAL]
+            return drawn.fill(X, ~np.isin(columns.kinds, bits))
+
+        X, rows = check_rows(
+            self,
+            X,
+            reset=not goes_on,
+            dtype=self._dtype() if goes_on else None,
+            fill=fill,
+            quiet=True,
+        )
+        self.__dict__.update(found)
+        return X, rows
+
+    def _encode_columns(self, X):
+        """Columns of values that chains are to have, as visible units."""
+        if X is None or not self._columns().has_codes:
+            return X
+        columns = self._columns()
+        X = X if sp.issparse(X) else np.atleast_2d(np.asarray(X, float))
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"init or conditions has {X.shape[1]} columns, but the model has "
+                f"{self.n_features_in_} features."
+            )
+        columns.check(self, X, quiet=True)
+        return columns.encode(X)
+
+
+def refuse_missing(X, name):
+    """Raise an error if values are missing."""
+    if missing_values(X) is not None:
+        raise ValueError(
+            f"Input X contains NaN. {name} takes them for values that are not known "
+            "with missing='latent'."
+        )
