@@ -1,6 +1,13 @@
 """Energy-based and latent-variable models as scikit-learn estimators."""
 
-from .boltzmann import RBM, BernoulliRBM, GaussianRBM, RBMClassifier, RBMImputer
+from .boltzmann import (
+    RBM,
+    BernoulliRBM,
+    DBMTransformer,
+    GaussianRBM,
+    RBMClassifier,
+    RBMImputer,
+)
 from .factors import (
     ICA,
     FactorAnalysis,
@@ -13,6 +20,7 @@ __all__ = [
     "ICA",
     "RBM",
     "BernoulliRBM",
+    "DBMTransformer",
     "FactorAnalysis",
     "GaussianRBM",
     "ProbabilisticPCA",

@@ -98,24 +98,77 @@ class Layered:
         if len(self.units) == 2:
             return self
         sizes = [len(bias) for bias in self.biases]
-        starts = [sum(sizes[i % 2 : i : 2]) for i in range(len(sizes))]
         weight = np.zeros(
             (sum(sizes[::2]), sum(sizes[1::2])), np.result_type(*self.weights)
         )
-        for i, part in enumerate(self.weights):
-            block = part if i % 2 == 0 else part.T
-            even, odd = (i, i + 1) if i % 2 == 0 else (i + 1, i)
-            rows, columns = starts[even], starts[odd]
-            weight[rows : rows + sizes[even], columns : columns + sizes[odd]] = block
+        for block, part in zip(blocks(weight, sizes), self.weights, strict=True):
+            block[...] = part
         return Layered(
-            tuple(_side_by_side(self.units[k::2], sizes[k::2]) for k in (0, 1)),
+            tuple(side_by_side(self.units[k::2], sizes[k::2]) for k in (0, 1)),
             (weight,),
             tuple(np.concatenate(self.biases[k::2]) for k in (0, 1)),
         )
 
 
-def _side_by_side(units, sizes):
-    """What a layer holds that is made of several."""
+def blocks(weight, sizes):
+    """Return where the weights between neighbouring layers are in a folded machine.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (n_even, n_odd)
+        Weights between the even and the odd layers.
+
+    sizes : list of int
+        Sizes of the layers.
+
+    Returns
+    -------
+    blocks : list of ndarray
+        Views of `weight`, one of shape ``(sizes[i], sizes[i + 1])`` for every i.
+    """
+    found = []
+    for i in range(len(sizes) - 1):
+        even, odd = (i, i + 1) if i % 2 == 0 else (i + 1, i)
+        row, column = sum(sizes[:even:2]), sum(sizes[1:odd:2])
+        block = weight[row : row + sizes[even], column : column + sizes[odd]]
+        found.append(block if i % 2 == 0 else block.T)
+    return found
+
+
+def interleaved(even, odd):
+    """Return what belongs to the layers, from what belongs to even and to odd ones.
+
+    Parameters
+    ----------
+    even, odd : list
+        Of layers 0, 2, ... and of layers 1, 3, ...
+
+    Returns
+    -------
+    layers : list
+        Of layers 0, 1, 2, ...
+    """
+    layers = [None] * (len(even) + len(odd))
+    layers[::2], layers[1::2] = even, odd
+    return layers
+
+
+def side_by_side(units, sizes):
+    """Return what a layer holds that is made of several.
+
+    Parameters
+    ----------
+    units : sequence of str or Unit
+        What these hold.
+
+    sizes : sequence of int
+        Their numbers of units.
+
+    Returns
+    -------
+    unit : str or Unit
+        What all of them hold.
+    """
     if len(units) == 1 or set(units) == {"bernoulli"}:
         return units[0]
     parts = []

@@ -2,8 +2,16 @@
 
 from .bernoulli_rbm import BernoulliRBM
 from .classifier import RBMClassifier
+from .dbm import DBMTransformer
 from .gaussian_rbm import GaussianRBM
 from .imputer import RBMImputer
 from .rbm import RBM
 
-__all__ = ["RBM", "BernoulliRBM", "GaussianRBM", "RBMClassifier", "RBMImputer"]
+__all__ = [
+    "RBM",
+    "BernoulliRBM",
+    "DBMTransformer",
+    "GaussianRBM",
+    "RBMClassifier",
+    "RBMImputer",
+]

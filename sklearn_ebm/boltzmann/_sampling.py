@@ -74,7 +74,8 @@ class Sampling:
             most = n_samples = check_count(n_samples, "n_samples", least=1)
             n_chains = n_samples if n_chains is None else n_chains
         draws = self._draws(random_state)
-        init, conditions = self._encode(init), self._encode(conditions)
+        init = self._encode(init)
+        conditions = self._encode(conditions, fixed=True)
         chains = Gibbs(self).begin(n_chains, init, conditions, *draws)
         if random_state is None:
             self._use_draws(n_steps + most * thinning + 20)
@@ -83,8 +84,8 @@ class Sampling:
         v = v.reshape(-1, v.shape[-1])[:n_samples]
         return self._decode(v)
 
-    def _encode(self, X):
-        """Columns of values that chains are to have, as visible units."""
+    def _encode(self, X, fixed=False):
+        """Columns of values that chains are to start from or to keep, as units."""
         return X
 
     def _decode(self, V):

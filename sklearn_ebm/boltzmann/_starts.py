@@ -13,6 +13,9 @@ from .._units import Kind
 START_RATE, START_SHARE, START_NORM = 0.1, 0.5, 2.0
 # Standard deviation of weights that start small.
 SMALL = 0.01
+# Bound on the gradient of a weight between real values or counts and hidden units:
+# a row far out moves a weight by no more than learning_rate.
+CLIP = 1.0
 
 
 def wide_start(components, mean, variance, learned):

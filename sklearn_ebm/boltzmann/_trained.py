@@ -91,6 +91,8 @@ class Training(CallbackSupportMixin, TransformerMixin):
         run = Run(self._trainer(rows), division, monitor, stopping, self._tempered())
         watched = monitor is not None or is_watched(self)
         try:
+            if not goes_on:
+                self._prepare(run, X, rows)
             for epoch in range(self.n_iter):
                 task = callbacks.subcontext(task_name="epoch")
                 task.call_on_fit_task_begin(estimator=self, X=X, y=y)
@@ -202,6 +204,9 @@ class Training(CallbackSupportMixin, TransformerMixin):
             dtype=self._dtype() if goes_on else None,
             fill=drawn and drawn.fill,
         )
+
+    def _prepare(self, run, X, rows):
+        """Do what comes before the first epoch, if anything does."""
 
     def _drawn_values(self, goes_on):
         """What draws missing values in training, if there may be any."""

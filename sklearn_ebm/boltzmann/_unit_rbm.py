@@ -6,7 +6,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._gibbs import Purpose
 from .._machines import Machine, chunks
 from .._missing import fill_mean_field
-from .._unit_paths import state_counts
 from .._unit_trainer import UnitTrainer
 from .._units import Kind, Wanted, evaluate
 from .._validation import (
@@ -16,20 +15,12 @@ from .._validation import (
     check_states,
 )
 from ..layered import Layered
-from ..likelihood import log_partition
 from ..samplers._draws import IMPUTING_METHODS, fill_in
 from ..units import as_unit, check_pair, kinds_of
-from ._starts import START_RATE, bias_for, first_units, wide_start
+from ._normaliser import kept_log_z
+from ._starts import CLIP, START_RATE, bias_for, first_units, wide_start
 from ._trained import TrainedRBM
 from ._unit_columns import UnitColumns
-
-# Bound on the gradient of a weight between real values or counts and hidden units:
-# a row far out moves a weight by no more than learning_rate.
-CLIP = 1.0
-# What an estimate of log Z takes when a score is asked for.
-SCORE_BETAS, SCORE_RUNS, SCORE_SEED = 1000, 100, 0
-# A layer with at most so many states is enumerated instead.
-MOST_STATES = 2**14
 
 
 class UnitsRBM(UnitColumns, TrainedRBM):
@@ -138,25 +129,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         if self._bits:
             return super().score_samples(X)
         free_energy = self.free_energy(X)
-        if not hasattr(self, "_log_z"):
-            self._log_z = self._estimate_log_z()
-        return -free_energy - self._log_z
-
-    def _estimate_log_z(self):
-        layers = self._layered()
-        sizes = state_counts(layers)
-        if min(sizes) <= MOST_STATES:
-            return float(log_partition(layers))
-        return float(
-            log_partition(
-                self,
-                "ais",
-                betas=SCORE_BETAS,
-                n_runs=SCORE_RUNS,
-                reverse=False,
-                random_state=SCORE_SEED,
-            )
-        )
+        return -free_energy - kept_log_z(self)
 
     def gibbs(self, v):
         """Perform one Gibbs sampling step.
@@ -242,7 +215,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         X, dtype = self._read(X, quiet=quiet)
         return X, self._machine(dtype)
 
-    def _encode(self, X):
+    def _encode(self, X, fixed=False):
         return X if self._bits else self._encode_columns(X)
 
     def _machine(self, dtype):

@@ -1,0 +1,128 @@
+"""Machines of several hidden layers, ready to compute with: inference by mean field."""
+
+import numpy as np
+from scipy.special import entr
+
+from ._machines import Machine, Way, chunks
+from ._mean_field import MeanField
+from .layered import interleaved
+from .units import as_unit
+
+
+class DeepMachine:
+    """A layered model whose hidden layers hold Bernoulli units.
+
+    Parameters
+    ----------
+    layers : Layered
+        The model, unfolded.
+
+    dtype : dtype
+        What to compute in.
+
+    n_steps : int
+        Mean-field steps, at most.
+
+    tolerance : float
+        Change of a mean below which a row has settled.
+    """
+
+    def __init__(self, layers, dtype, *, n_steps, tolerance):
+        self.dtype = np.dtype(dtype)
+        self.sizes = [len(bias) for bias in layers.biases]
+        self.machine = Machine(layers.folded(), self.dtype)
+        n_visible, n_even = self.sizes[0], sum(self.sizes[::2])
+        self.down = Way(
+            as_unit(layers.units[0]),
+            np.asarray(layers.weights[0], self.dtype).T,
+            layers.biases[0],
+        )
+        bernoulli = as_unit("bernoulli")
+        self.field = MeanField(
+            bernoulli.kernel(n_even - n_visible),
+            bernoulli.kernel(sum(self.sizes[1::2])),
+            self.dtype,
+            n_visible,
+            n_steps=n_steps,
+            tolerance=tolerance,
+        ).set(
+            self.machine.up.weights,
+            self.machine.up.bias,
+            self.machine.down.bias[n_visible:],
+        )
+
+    def means(self, X):
+        """Means of the hidden layers, given rows of visible units.
+
+        Parameters
+        ----------
+        X : {ndarray, sparse matrix} of shape (n_rows, n_visible)
+            Visible units.
+
+        Returns
+        -------
+        means : list of ndarray of shape (n_rows, layer size)
+            Of the hidden layers, from the bottom up.
+        """
+        settled = [self.field.settle(chunk) for chunk in chunks(X, self.dtype)]
+        latent, odd = (np.vstack(side) for side in zip(*settled, strict=True))
+        return interleaved(self._split(odd, 1), self._split(latent, 2))
+
+    def visible_means(self, hidden):
+        """Means of visible units, given rows of the first hidden layer.
+
+        Parameters
+        ----------
+        hidden : ndarray of shape (n_rows, size of the first hidden layer)
+            States or means.
+
+        Returns
+        -------
+        means : ndarray of shape (n_rows, n_visible)
+            Means of the visible units.
+        """
+        return self.down.means(np.ascontiguousarray(hidden, self.dtype))
+
+    def even(self, X):
+        """Return visible units with the means of the other even layers beside them.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_visible)
+            Visible units, in the dtype of the machine.
+
+        Returns
+        -------
+        even : ndarray of shape (n_rows, n_even)
+            What folded machines take for visible units.
+        """
+        return np.hstack([X, self.field.settle(X)[0]])
+
+    def bound(self, X):
+        """Lower bound of log p(v) + log Z, a number a row.
+
+        With q the mean-field distribution of the hidden units it is the mean of -E
+        under q and the entropy of q. All odd layers are summed out exactly, which
+        never lowers it.
+
+        Parameters
+        ----------
+        X : {ndarray, sparse matrix} of shape (n_rows, n_visible)
+            Visible units.
+
+        Returns
+        -------
+        bound : ndarray of shape (n_rows,)
+            In nats.
+        """
+        return np.concatenate([self._bound(chunk) for chunk in chunks(X, self.dtype)])
+
+    def _bound(self, X):
+        even = self.even(X)
+        latent = even[:, X.shape[1] :].astype(float)
+        entropy = (entr(latent) + entr(1 - latent)).sum(axis=1)
+        return entropy - self.machine.free_energy(even)
+
+    def _split(self, side, first):
+        """Layers of a side, of which `first` is the number of the first."""
+        return np.split(side, np.cumsum(self.sizes[first::2])[:-1], axis=1)

@@ -1,0 +1,158 @@
+"""Greedy pretraining of deep Boltzmann machines, a layer at a time."""
+
+import numpy as np
+
+from .._machines import Way, chunks
+from .._rows import Rows
+from .._training import Division, Run, minibatch_rates
+from .._unit_trainer import UnitTrainer
+from .._units import Wanted, evaluate
+from ..layered import blocks
+from ..units import as_unit
+from ._trained import OFFSET_RATE
+
+BERNOULLI = as_unit("bernoulli")
+# Makes the random key of a layer another than that of the joint training.
+LAYER_KEY = 0xD6E8FEB86659FD93
+
+
+def pretrained(estimator, X, rows, division):
+    """Train the layers of an estimator one by one.
+
+    In the deep machine a hidden layer hears from both sides. Trained by itself, the
+    lowest layer hears its input twice and the highest one answers twice [1]_; the
+    weights of those between, which hear and answer once, are halved.
+
+    Parameters
+    ----------
+    estimator : DBMTransformer
+        At the start of its training.
+
+    X, rows : {ndarray, sparse matrix}, Rows
+        Visible units.
+
+    division : Division
+        Which rows are trained on.
+
+    Yields
+    ------
+    state : dict
+        The state of the training, after every epoch of every layer.
+
+    References
+    ----------
+    .. [1] R. Salakhutdinov, G. E. Hinton, "Deep Boltzmann machines", AISTATS 2009.
+    """
+    state = {
+        name: np.array(value) if isinstance(value, np.ndarray) else value
+        for name, value in estimator._state.items()
+    }
+    sizes = estimator._sizes(rows.n_columns)
+    weights = blocks(state["components"].T, sizes)
+    biases = _layers(state["intercept_visible"], state["intercept_hidden"], sizes)
+    offsets = _layers(
+        np.concatenate([np.zeros(sizes[0]), state["latent_offset"]]),
+        state["hidden_offset"],
+        sizes,
+    )
+    last = len(sizes) - 2
+    for k in range(last + 1):
+        up = 2.0 if k == 0 < last else 1.0
+        down = 2.0 if k == last > 0 else 1.0
+        share = 0.5 if 0 < k < last else 1.0
+        trainer = _trainer(estimator, state, rows, k, weights[k], biases, up, down)
+        run = Run(trainer, division)
+        below = np.array(biases[k])
+        for epoch in range(estimator.pretrain_n_iter):
+            rates = minibatch_rates(
+                estimator.learning_rate,
+                estimator.learning_rate_schedule,
+                epoch,
+                estimator.pretrain_n_iter,
+                run.n_batches,
+            )
+            run.epoch(state["key"] ^ (LAYER_KEY + k), rates, False)
+            components, hidden, visible, log_variance = trainer.parameters()
+            weights[k][...] = share * components.T
+            # A layer that two machines share starts from the mean of its two biases.
+            biases[k][...] = visible if k == 0 else (below + visible) / 2
+            biases[k + 1][...] = hidden
+            if k == 0:
+                state["log_variance"][: sizes[0]] = log_variance
+            if estimator.centering:
+                offsets[k + 1][...] = trainer.hidden_offset()
+            yield state
+        if k < last:
+            X = _means(X, trainer, rows.dtype, estimator if k == 0 else None, up)
+            rows = Rows(X)
+            division = Division(X, rows, 0, state["key"])
+
+
+def _trainer(estimator, state, rows, k, weights, biases, up, down):
+    """A kernel that trains layers k and k + 1."""
+    n_visible, n_hidden = weights.shape
+    columns, first = estimator._columns(), k == 0
+    shift = state["shift"] if first else 0.0
+    scale = state["scale"] if first else 1.0
+    n_chains = estimator.n_chains or estimator.batch_size
+    key = state["key"] ^ (LAYER_KEY + k)
+    centred = estimator.centering
+    seen = (rows.column_means - shift) / scale
+    trainer = UnitTrainer(
+        rows,
+        (columns.unit if first else BERNOULLI).kernel(n_visible),
+        BERNOULLI.kernel(n_hidden),
+        np.ascontiguousarray(weights.T),
+        biases[k + 1],
+        biases[k],
+        state["log_variance"][:n_visible] if first else 0.0,
+        batch_size=estimator.batch_size,
+        chains=evaluate(
+            BERNOULLI.kernel(n_hidden),
+            np.tile(biases[k + 1], (n_chains, 1)),
+            Wanted.DRAWS,
+            key=key,
+        ),
+        key=key,
+        step=1,
+        n_gibbs_steps=1,
+        visible_offset=seen if centred else 0.0,
+        hidden_offset=0.5 if centred else 0.0,
+        gaussian=columns.gaussian if first else False,
+        learned=columns.learned if first else False,
+        shift=shift,
+        scale=scale,
+        up_scale=up,
+        down_scale=down,
+    )
+    trainer.momentum = estimator.momentum
+    trainer.weight_decay = estimator.weight_decay
+    trainer.offset_rate = OFFSET_RATE if centred else 0.0
+    if estimator.momentum:
+        trainer.start_velocity()
+    return trainer
+
+
+def _means(X, trainer, dtype, estimator, up):
+    """Means of the hidden units of a machine that has been trained, for all rows."""
+    components, hidden, _, log_variance = trainer.parameters()
+    weights = components.T * (up / np.exp(log_variance))[:, np.newaxis]
+    way = Way(BERNOULLI, weights.astype(dtype), hidden)
+    if estimator is None:
+        return np.vstack([way.means(chunk) for chunk in chunks(X, dtype)])
+    shift, scale = estimator._state["shift"], estimator._state["scale"]
+    return np.vstack(
+        [
+            way.means(((chunk - shift) / scale).astype(dtype))
+            for chunk in chunks(X, dtype)
+        ]
+    )
+
+
+def _layers(even, odd, sizes):
+    """Views of what belongs to the layers, from what belongs to the sides."""
+    sides = [
+        iter(np.split(side, np.cumsum(sizes[k::2])[:-1]))
+        for k, side in enumerate((even, odd))
+    ]
+    return [next(sides[k % 2]) for k in range(len(sizes))]

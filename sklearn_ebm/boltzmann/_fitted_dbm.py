@@ -1,0 +1,293 @@
+"""What every fitted deep Boltzmann machine can do: the use of a model."""
+
+import numpy as np
+from scipy.special import logit
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils.validation import check_is_fitted
+
+from .._deep_machines import DeepMachine
+from .._machines import dense_rows
+from .._validation import check_choice, check_count, check_missing, check_states
+from ..layered import Layered, side_by_side
+from ..samplers._draws import IMPUTING_METHODS, fill_in
+from ..units import as_unit
+from ._normaliser import kept_log_z
+from ._sampling import Sampling
+from ._starts import bias_for
+from ._unit_columns import UnitColumns
+
+
+class FittedDBM(
+    UnitColumns,
+    Sampling,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+):
+    """The use of a deep Boltzmann machine with Bernoulli hidden units.
+
+    An estimator that derives from it sets `components_`, `intercepts_`, `variance_`,
+    `visible_mean_` and `visible_scale_`, and has the parameters of `DBMTransformer`
+    that say how mean field is done.
+    """
+
+    missing = "raise"
+
+    def transform(self, X):
+        """Compute mean-field means of the hidden units, given the visible ones.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The data to be transformed.
+
+        Returns
+        -------
+        h : ndarray of shape (n_samples, n_hidden)
+            Means of the highest hidden layer or, with ``output="all"``, of all
+            hidden layers from the bottom up.
+        """
+        return self._output(*self._read(X))
+
+    def _transform_again(self, X):
+        return self._output(*self._read(X, quiet=True))
+
+    def _output(self, X, dtype):
+        means = self._deep(dtype).means(X)
+        return means[-1] if self.output == "top" else np.hstack(means)
+
+    def inverse_transform(self, X):
+        """Compute means of the visible units from those of hidden ones.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_hidden)
+            States or means of hidden units, as `transform` returns them.
+
+        Returns
+        -------
+        v : ndarray of shape (n_samples, n_features)
+            Means of the visible units given the first hidden layer. From the highest
+            layer alone (``output="top"``) the layers below it are found by mean
+            field. In columns of codes, the likeliest category.
+        """
+        check_is_fitted(self)
+        X, rows = check_states(self, X, self._n_features_out, "X", quiet=True)
+        machine = self._deep(rows.dtype)
+        X = dense_rows(X, machine.dtype)
+        if self.output == "top":
+            means = self._deep(machine.dtype, reverse=True).means(X)[-1]
+        else:
+            means = machine.visible_means(X[:, : len(self.intercepts_[1])])
+        return self._columns().decode(means)
+
+    def reconstruct(self, X):
+        """Reconstruct data from the mean-field means of the first hidden layer.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        Returns
+        -------
+        v : ndarray of shape (n_samples, n_features)
+            Means of the visible units, deterministic.
+        """
+        X, dtype = self._read(X)
+        machine = self._deep(dtype)
+        return self._columns().decode(machine.visible_means(machine.means(X)[0]))
+
+    def score_samples(self, X):
+        """Compute a lower bound of the log-likelihood of X.
+
+        The variational bound with the mean-field distribution of the hidden units,
+        all odd layers summed out, less log Z. That is found when it is first needed,
+        and kept: exactly if a side of the model has at most 2^14 states, otherwise
+        by annealed importance sampling with a fixed seed. With an estimate of log Z
+        this is an estimate of a lower bound (see
+        `sklearn_ebm.likelihood.log_partition`, which also tells its error).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        Returns
+        -------
+        bound : ndarray of shape (n_samples,)
+            Bounds in nats.
+        """
+        X, dtype = self._read(X)
+        return self._deep(dtype).bound(X) - kept_log_z(self)
+
+    def score(self, X, y=None):
+        """Compute the mean bound of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        score : float
+            Mean of `score_samples`, in nats a row.
+        """
+        return float(self.score_samples(X).mean())
+
+    def impute(
+        self, X, *, mask=None, n_gibbs_steps=100, method="mean", random_state=None
+    ):
+        """Fill in missing values, given the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Values of the visible units; NaN where they are missing.
+
+        mask : array-like of bool of shape (n_samples, n_features) or \
+                (n_features,), default=None
+            Further values that are taken for missing.
+
+        n_gibbs_steps : int, default=100
+            Gibbs steps of a chain of every row, the first half of them a warm-up.
+
+        method : {"mean", "sample"}, default="mean"
+            "mean" fills in conditional means (the likeliest category where a column
+            holds codes), "sample" a joint draw from the conditional distribution.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the chains. None goes on with the model's own random sequence.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            The data, missing values filled in.
+        """
+        check_is_fitted(self)
+        columns = self._columns()
+        X, missing = check_missing(self, X, mask, quiet=True)
+        columns.check(self, X)
+        n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
+        check_choice(method, "method", IMPUTING_METHODS)
+        draws = self._draws(random_state)
+        if random_state is None:
+            self._use_draws(n_steps + 1)
+        missing = np.repeat(missing, columns.sizes, axis=1)
+        padding = (0, 0), (0, self._n_latent)
+        X = np.pad(columns.encode(X), padding)
+        missing = np.pad(missing, padding, constant_values=True)
+        filled = fill_in(self, X, missing, n_steps, method, *draws)
+        return self._decode(filled)
+
+    def _encode(self, X, fixed=False):
+        """Values of even layers, from columns: of the visible one and those above."""
+        if X is None:
+            return None
+        if not fixed:
+            X, dtype = self._read(X)
+            return self._deep(dtype).even(dense_rows(X, dtype))
+        X = np.atleast_2d(np.asarray(X, float))
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"conditions has {X.shape[1]} columns, but the model has "
+                f"{self.n_features_in_} features."
+            )
+        padding = (0, 0), (0, self._n_latent)
+        return np.pad(self._encode_columns(X), padding, constant_values=np.nan)
+
+    def _decode(self, V):
+        V = V[:, : len(self.intercepts_[0])]
+        return self._columns().decode(V.astype(self.components_[0].dtype))
+
+    @property
+    def _n_latent(self):
+        """Number of units of the even layers above the visible one."""
+        return sum(map(len, self.intercepts_[2::2]))
+
+    def _deep(self, dtype, *, reverse=False):
+        """Return the model to compute with, upside down if wanted."""
+        layers = self._layered()
+        return DeepMachine(
+            layers.reversed() if reverse else layers,
+            dtype,
+            n_steps=self.n_mean_field_steps,
+            tolerance=self.mean_field_tol,
+        )
+
+    def _layered(self):
+        """Return the fitted model as a value."""
+        check_is_fitted(self)
+        columns, visible = self._columns(), self.intercepts_[0]
+        variance = self.variance_.astype(float)
+        unit = "bernoulli" if self.visible == "bernoulli" else columns.unit
+        weights = [component.T for component in self.components_]
+        if columns.gaussian.any():
+            unit = columns.with_gaussian(visible.astype(float), variance)
+            seen = weights[0] / variance[:, np.newaxis]
+            weights[0] = seen.astype(weights[0].dtype)
+            visible = np.where(columns.gaussian, 0, visible)
+        return Layered(
+            (unit, *["bernoulli"] * len(weights)),
+            tuple(weights),
+            (visible, *self.intercepts_[1:]),
+        )
+
+    def _base_rates(self):
+        """Means of independent Bernoulli units of the even layers, near the model's."""
+        mean = self.visible_mean_.astype(float)[np.newaxis]
+        return self._deep(np.float64).even(mean)[0]
+
+    def _base_layer(self):
+        """Independent units of the even layers near the model's, and their biases."""
+        columns, mean = self._columns(), self.visible_mean_.astype(float)
+        deviation = self.visible_scale_.astype(float)
+        visible = columns.with_gaussian(mean, np.square(deviation))
+        bias = bias_for(columns.kinds, mean, np.full(len(mean), 1e-3))
+        rates = np.clip(self._base_rates()[len(mean) :], 1e-3, 1 - 1e-3)
+        return (
+            as_unit(beside(visible, len(mean), len(rates))),
+            np.concatenate([np.where(columns.gaussian, 0.0, bias), logit(rates)]),
+        )
+
+    @property
+    def _n_features_out(self):
+        sizes = [len(component) for component in self.components_]
+        return sizes[-1] if self.output == "top" else sum(sizes)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "components_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if not hasattr(self, "components_"):
+            return
+        sizes = [len(bias) for bias in self.intercepts_]
+        shapes = [np.shape(component) for component in self.components_]
+        if shapes != list(zip(sizes[1:], sizes, strict=False)):
+            raise ValueError(
+                f"The restored {type(self).__name__} is damaged: components_ of "
+                f"shapes {shapes} do not connect layers of sizes {sizes}."
+            )
+        self._columns()
+
+
+def beside(visible, n_visible, n_latent):
+    """Visible units with Bernoulli units of higher even layers beside them."""
+    if not n_latent:
+        return visible
+    return side_by_side((visible, "bernoulli"), (n_visible, n_latent))

@@ -1,0 +1,240 @@
+"""The training of deep Boltzmann machines."""
+
+from numbers import Integral
+
+import numpy as np
+
+from .._gibbs import Purpose
+from .._machines import chunks
+from .._mean_field import MeanField
+from .._unit_trainer import UnitTrainer
+from .._units import Wanted, evaluate
+from ..layered import blocks, interleaved
+from ..units import UNBOUNDED, as_unit, kinds_of
+from ._dbm_pretraining import pretrained
+from ._fitted_dbm import FittedDBM, beside
+from ._starts import CLIP, START_RATE, first_units, wide_start
+from ._trained import Training
+
+BERNOULLI = as_unit("bernoulli")
+
+
+class TrainedDBM(Training, FittedDBM):
+    """The training of a deep Boltzmann machine, folded (see `Layered.folded`).
+
+    The state of the training is that of a machine of two layers: `components` are
+    those of the odd layers over the even ones, zero where layers are not neighbours.
+    """
+
+    # What `Training` knows and these machines do not offer.
+    persistent = True
+    nesterov = False
+    l1_decay = 0.0
+    sparsity_target = None
+    max_norm = None
+    n_temperatures = 1
+    fast_learning_rate = 0.0
+    early_stopping = False
+    monitor = None
+
+    @property
+    def _hidden_sizes(self):
+        sizes = self.hidden_layer_sizes
+        return [int(n) for n in ([sizes] if isinstance(sizes, Integral) else sizes)]
+
+    def _sizes(self, n_visible):
+        return [n_visible, *self._hidden_sizes]
+
+    def _shape(self, n_visible):
+        sizes = self._sizes(n_visible)
+        return sum(sizes[1::2]), sum(sizes[::2])
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object))
+        integers = [isinstance(n, Integral) and n >= 1 for n in sizes]
+        if not integers or not all(integers) or sizes.ndim != 1:
+            raise ValueError(
+                "hidden_layer_sizes must be integers of at least 1, got "
+                f"{self.hidden_layer_sizes!r}."
+            )
+
+    def _check_size(self, components):
+        trained = [len(component) for component in self.components_]
+        if trained != self._hidden_sizes:
+            raise ValueError(
+                f"hidden_layer_sizes={self.hidden_layer_sizes} does not fit the "
+                f"model that training goes on from, which has {trained}."
+            )
+
+    def _check_training(self, X, drawn, goes_on):
+        self.__dict__.pop("_log_z", None)
+        return self._read_training(X, drawn, goes_on, BERNOULLI)
+
+    def _connected(self, n_visible):
+        """Which even units (rows) and odd units (columns) are connected."""
+        n_odd, n_even = self._shape(n_visible)
+        connected = np.zeros((n_even, n_odd), bool)
+        for block in blocks(connected, self._sizes(n_visible)):
+            block[...] = True
+        return connected
+
+    def _first_state(self, components, X, dtype, division):
+        columns = self._columns()
+        n_visible = len(columns.kinds)
+        start = first_units(columns, X, division, self.standardize)
+        bias, variance = start["bias"], start["variance"]
+        n_odd, n_even = self._shape(n_visible)
+        hidden, rate = np.zeros(n_odd), np.full(n_odd, 0.5)
+        components = np.where(self._connected(n_visible).T, components, 0)
+        if columns.learned.any():
+            first = slice(self._hidden_sizes[0])
+            mean = (division.column_means - start["shift"]) / start["scale"]
+            part = components[first, :n_visible]
+            part, hidden[first], wide, variance = wide_start(
+                part, mean, variance, columns.learned
+            )
+            components[first, :n_visible] = part
+            bias = np.where(columns.learned, wide, bias)
+            rate[first] = START_RATE
+        latent = np.zeros(n_even - n_visible)
+        parameters = {
+            "components": components,
+            "intercept_hidden": hidden,
+            "intercept_visible": np.concatenate([bias, latent]),
+            "log_variance": np.concatenate(
+                [np.where(columns.gaussian, np.log(variance), 0), latent]
+            ),
+            "hidden_offset": rate,
+            "latent_offset": latent + 0.5,
+        }
+        return {name: x.astype(dtype) for name, x in parameters.items()} | {
+            "shift": start["shift"],
+            "scale": start["scale"],
+            "visible_scale": start["visible_scale"],
+        }
+
+    def _kernel(self, rows, **settings):
+        state, columns = self._state, self._columns()
+        n_latent = len(state["latent_offset"])
+        n_odd, _ = state["components"].shape
+        offset = (state["visible_offset"] - state["shift"]) / state["scale"]
+        offset = np.concatenate([offset, state["latent_offset"]])
+        padding = 0, n_latent
+        field = None
+        if n_latent:
+            field = MeanField(
+                BERNOULLI.kernel(n_latent),
+                BERNOULLI.kernel(n_odd),
+                rows.dtype,
+                rows.n_columns,
+                n_steps=self.n_mean_field_steps,
+                tolerance=self.mean_field_tol,
+            )
+        trainer = UnitTrainer(
+            rows,
+            as_unit(beside(columns.unit, rows.n_columns, n_latent)).kernel(
+                rows.n_columns + n_latent
+            ),
+            BERNOULLI.kernel(n_odd),
+            state["components"],
+            state["intercept_hidden"],
+            state["intercept_visible"],
+            state["log_variance"],
+            visible_offset=offset if self.centering else 0.0,
+            hidden_offset=state["hidden_offset"] if self.centering else 0.0,
+            gaussian=np.pad(columns.gaussian, padding),
+            learned=np.pad(columns.learned, padding),
+            shift=np.pad(state["shift"], padding),
+            scale=np.pad(state["scale"], padding, constant_values=1.0),
+            field=field,
+            connected=self._connected(rows.n_columns),
+            **settings,
+        )
+        if UNBOUNDED & kinds_of(columns.unit):
+            trainer.clip = CLIP
+        return trainer
+
+    def _prepare(self, run, X, rows):
+        """Pretrain the layers one by one; when interrupted, keep what there is."""
+        if not self.pretrain_n_iter:
+            return
+        layers = pretrained(self, X, rows, run.division)
+        try:
+            for state in layers:
+                self._state = state
+        finally:
+            run.trainer = self._trainer(rows)
+
+    def _first_chains(self, n_chains, key, step):
+        """Odd states given the means of the even layers."""
+        state = self._state
+        seen = (state["visible_offset"] - state["shift"]) / state["scale"]
+        seen = np.concatenate([seen, state["latent_offset"]])
+        seen = seen / np.exp(state["log_variance"].astype(float))
+        field = np.einsum("ij,j->i", state["components"].astype(float), seen)
+        field += state["intercept_hidden"]
+        return evaluate(
+            BERNOULLI.kernel(len(field)),
+            np.tile(field, (n_chains, 1)),
+            Wanted.DRAWS,
+            key=key,
+            step=step,
+            purpose=int(Purpose.DRAW_SWAP),
+        )
+
+    def _public(self, parameters):
+        components, odd, even, log_variance = (x.astype(float) for x in parameters)
+        state, dtype = self._state, parameters[0].dtype
+        shift, scale = state["shift"], state["scale"]
+        sizes = self._sizes(len(shift))
+        n, first = sizes[0], slice(sizes[1])
+        variance = np.exp(log_variance[:n])
+        seen = shift / scale / variance
+        odd[first] -= np.einsum("ij,j->i", components[first, :n], seen)
+        even[:n] = shift + scale * even[:n]
+        components[first, :n] *= scale
+        intercepts = interleaved(parts(even, sizes[::2]), parts(odd, sizes[1::2]))
+        weights = [block.T for block in blocks(components.T, sizes)]
+        return {
+            "components_": [np.ascontiguousarray(w, dtype) for w in weights],
+            "intercepts_": [bias.astype(dtype) for bias in intercepts],
+            "variance_": (np.square(scale) * variance).astype(dtype),
+            "visible_mean_": state["visible_offset"].astype(dtype),
+            "visible_scale_": state["visible_scale"].astype(dtype),
+        }
+
+    def _view(self, parameters, mean):
+        return _View(self, self._public(parameters))
+
+    def _warn_of_idle_units(self, X, division, drawn):
+        """Hidden units of one layer may well say the same of every row."""
+
+    def _store(self, run):
+        super()._store(run)
+        if self.centering:
+            offset = run.trainer.visible_offset()[len(self._state["shift"]) :]
+            self._state = self._state | {"latent_offset": offset}
+
+
+class _View:
+    """Parameters at some moment of the training, as a monitor looks at them."""
+
+    def __init__(self, estimator, fitted):
+        twin = type(estimator).__new__(type(estimator))
+        twin.__dict__.update(estimator.__dict__ | fitted)
+        self.machine = twin._deep(fitted["components_"][0].dtype)
+
+    def rows(self, X, dtype):
+        return next(chunks(X, dtype))
+
+    def hidden_means(self, X):
+        return np.hstack(self.machine.means(X))
+
+    def visible_means(self, hidden):
+        return self.machine.visible_means(hidden[:, : self.machine.sizes[1]])
+
+
+def parts(values, sizes):
+    """Cut what belongs to the layers of a side."""
+    return np.split(values, np.cumsum(sizes)[:-1])
