@@ -40,10 +40,10 @@
 
 #ifdef X86
 #ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx2")
+#pragma GCC target("avx2,fma")
 #endif
 #define ISA avx2
 #define VB 32
@@ -95,7 +95,7 @@ static const Leaves *best_leaves(int itemsize)
         && __builtin_cpu_supports("avx512dq")
         && __builtin_cpu_supports("avx512vl"))
         return itemsize == 4 ? &leaves_f32_avx512 : &leaves_f64_avx512;
-    if (level >= 1 && __builtin_cpu_supports("avx2"))
+    if (level >= 1 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return itemsize == 4 ? &leaves_f32_avx2 : &leaves_f64_avx2;
 #endif
     return itemsize == 4 ? &leaves_f32_base : &leaves_f64_base;

@@ -231,6 +231,15 @@ static void NAME(nonzero_bits)(const char *values, ptrdiff_t n, uint64_t *words)
                 t[i] = SHUFFLE(a, b, INDICES(LOW, s));        \
                 t[i + s] = SHUFFLE(a, b, INDICES(HIGH, s));   \
             }
+/* Transpose a square of LANES vectors, in place. */
+INLINE void NAME(turn)(V *t)
+{
+    STAGE(1)
+    STAGE(2)
+    STAGE(4)
+    STAGE(8)
+}
+
 INLINE void NAME(transpose_tile)(const char *from, char *to)
 {
     for (int i = 0; i < NV; i++)
@@ -238,10 +247,7 @@ INLINE void NAME(transpose_tile)(const char *from, char *to)
             V t[2 * LANES];
             for (int k = 0; k < LANES; k++)
                 t[k] = ((const V *)(from + (i * LANES + k) * PANEL_BYTES))[j];
-            STAGE(1)
-            STAGE(2)
-            STAGE(4)
-            STAGE(8)
+            NAME(turn)(t);
             for (int k = 0; k < LANES; k++)
                 ((V *)(to + (j * LANES + k) * PANEL_BYTES))[i] = t[k];
         }

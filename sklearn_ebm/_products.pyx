@@ -1,14 +1,17 @@
 # Products of dense matrices, the same bits on any number of threads.
 #
-# BLAS computes them, but a product on two of its threads differs from that on one in
-# the last bits, which would move samples. So it works on one thread, and our threads
-# share blocks of the product whose size does not depend on their number.
+# Our threads share blocks of the product. A leaf computes them (_leaves_products.h) or,
+# where the processor has no instructions that make one worth while, BLAS: on one
+# thread, because its products on two differ in the last bits, which would move samples.
 import threading
 
 import numpy as np
 
 from cython.parallel cimport prange
 from scipy.linalg.cython_blas cimport dgemm, sgemm
+
+from ._simd cimport Leaves, select_leaves
+
 from threadpoolctl import ThreadpoolController  # comes with scikit-learn
 
 from ._openmp import effective_n_threads
@@ -33,8 +36,16 @@ cdef void multiply(
 ) noexcept nogil:
     """c (m, n) = alpha a b + beta c, with a (m, k) and b (k, n) as they are or turned.
 
-    Rows are `stride` elements apart. BLAS wants columns: it is given c.T = b.T a.T.
+    Rows are `stride` elements apart. Where there is no leaf for it, BLAS is better; it
+    wants columns, and is given c.T = b.T a.T.
     """
+    cdef const Leaves *leaves = select_leaves(itemsize)
+    if leaves.multiply != NULL:
+        leaves.multiply(
+            a_turned, b_turned, m, n, k, alpha, a, a_stride, b, b_stride, beta, c,
+            c_stride,
+        )
+        return
     cdef char ta = c"T" if a_turned else c"N"
     cdef char tb = c"T" if b_turned else c"N"
     cdef float alpha32 = <float> alpha, beta32 = <float> beta
@@ -80,13 +91,18 @@ def product(const real[:, ::1] a, const real[:, ::1] b):
 
 
 class _SingleThreaded:
-    """Context in which BLAS works on one thread, from whatever thread of Python."""
+    """Context in which BLAS works on one thread, from whatever thread of Python.
+
+    Where BLAS is not used it does nothing.
+    """
 
     def __init__(self):
         self.lock, self.depth = threading.Lock(), 0
         self.controller = None
 
     def __enter__(self):
+        if select_leaves(4).multiply != NULL:
+            return
         with self.lock:
             if self.depth == 0:
                 if self.controller is None:
@@ -95,6 +111,8 @@ class _SingleThreaded:
             self.depth += 1
 
     def __exit__(self, *_):
+        if select_leaves(4).multiply != NULL:
+            return
         with self.lock:
             self.depth -= 1
             if self.depth == 0:

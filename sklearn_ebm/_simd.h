@@ -167,6 +167,8 @@ typedef struct {
     void (*share_rows)(char *, ptrdiff_t, ptrdiff_t, ptrdiff_t, double, char *);
     void (*scale_row)(RowUpdate *, const char *);
     double (*largest_change)(const char *, const char *, ptrdiff_t);
+    void (*multiply)(int, int, ptrdiff_t, ptrdiff_t, ptrdiff_t, double, const void *,
+                     ptrdiff_t, const void *, ptrdiff_t, double, void *, ptrdiff_t);
     double (*gap)(const double *, const double *, const double *, ptrdiff_t,
                   double, double, int);
     int (*descend)(const Descent *, double, int, int *);

@@ -216,6 +216,12 @@ cdef extern from "_simd.h" nogil:
         double (*largest_change)(
             const char *before, const char *after, Py_ssize_t n_panels
         ) noexcept nogil
+        # NULL where BLAS is better.
+        void (*multiply)(
+            int a_turned, int b_turned, Py_ssize_t m, Py_ssize_t n, Py_ssize_t k,
+            double alpha, const void *a, Py_ssize_t a_stride, const void *b,
+            Py_ssize_t b_stride, double beta, void *c, Py_ssize_t c_stride,
+        ) noexcept nogil
         double (*class_means)(
             const char *fields, const char *label, Py_ssize_t n_panels, char *means
         ) noexcept nogil

@@ -1,0 +1,143 @@
+/* Products of dense matrices.  Included by _leaves.h, which defines V, NAME, ...
+
+   Where an instruction set multiplies and adds in one step. (Elsewhere there is no
+   `multiply`, and BLAS does it.) Every element is a sum over k in ascending order, in
+   stretches of DEPTH terms, whatever the shape and the place of the block: results
+   do not depend on what else is computed with them. */
+#ifdef FUSED
+
+/* Rows of a tile of the product, which is three vectors wide. */
+#define TALL NAME(tall)
+#define WIDE (3 * LANES)
+enum { TALL = VB == 64 ? 8 : 4 };
+
+/* Sums of a tile: rows of a (one element every a_step for each of the k terms), times
+   terms of b, three vectors each. */
+INLINE void NAME(tile)(const REAL *const *a, ptrdiff_t a_step, const V *b,
+                       ptrdiff_t k, V sums[][3])
+{
+    V s[TALL][3];
+    UNROLL for (int r = 0; r < TALL; r++)
+        UNROLL for (int q = 0; q < 3; q++) s[r][q] = SPREAD(0);
+    for (ptrdiff_t t = 0; t < k; t++) {
+        const V x = b[3 * t], y = b[3 * t + 1], z = b[3 * t + 2];
+        UNROLL for (int r = 0; r < TALL; r++) {
+            const V w = SPREAD(a[r][t * a_step]);
+            s[r][0] = FUSED(w, x, s[r][0]);
+            s[r][1] = FUSED(w, y, s[r][1]);
+            s[r][2] = FUSED(w, z, s[r][2]);
+        }
+    }
+    UNROLL for (int r = 0; r < TALL; r++)
+        UNROLL for (int q = 0; q < 3; q++) sums[r][q] = s[r][q];
+}
+
+INLINE V NAME(load)(const REAL *x)
+{
+    V v;
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+
+/* `n` columns of k rows of b, zeros after them to make three vectors. */
+INLINE void NAME(pack_columns)(const REAL *b, ptrdiff_t stride, ptrdiff_t n,
+                               ptrdiff_t k, REAL *to)
+{
+    if (n == WIDE) {
+        for (ptrdiff_t t = 0; t < k; t++)
+            UNROLL for (int q = 0; q < 3; q++)
+                ((V *)to)[3 * t + q] = NAME(load)(b + t * stride + q * LANES);
+        return;
+    }
+    memset(to, 0, (size_t)(k * WIDE) * sizeof(REAL));
+    for (ptrdiff_t t = 0; t < k; t++)
+        memcpy(to + t * WIDE, b + t * stride, (size_t)n * sizeof(REAL));
+}
+
+/* The same of b turned: its rows are the columns. */
+INLINE void NAME(pack_rows)(const REAL *b, ptrdiff_t stride, ptrdiff_t n,
+                            ptrdiff_t k, REAL *to)
+{
+    const ptrdiff_t whole = n == WIDE ? k / LANES * LANES : 0;
+    for (ptrdiff_t t = 0; t < whole; t += LANES)
+        for (int q = 0; q < 3; q++) {
+            V v[2 * LANES];
+            for (int i = 0; i < LANES; i++)
+                v[i] = NAME(load)(b + (q * LANES + i) * stride + t);
+            NAME(turn)(v);
+            for (int i = 0; i < LANES; i++) ((V *)to)[3 * (t + i) + q] = v[i];
+        }
+    if (n < WIDE) memset(to, 0, (size_t)(k * WIDE) * sizeof(REAL));
+    for (ptrdiff_t i = 0; i < n; i++)
+        for (ptrdiff_t t = whole; t < k; t++)
+            to[t * WIDE + i] = b[i * stride + t];
+}
+
+/* c = alpha a b + beta c, for m rows and n columns of c; see `multiply` in
+   _products.pyx. */
+static void NAME(multiply)(int a_turned, int b_turned, ptrdiff_t m, ptrdiff_t n,
+                           ptrdiff_t k, double alpha, const void *a_,
+                           ptrdiff_t a_stride, const void *b_,
+                           ptrdiff_t b_stride, double beta, void *c_,
+                           ptrdiff_t c_stride)
+{
+    enum { DEPTH = 192 };
+    V columns[3 * DEPTH], sums[TALL][3];
+    const REAL *a = a_, *b = b_, *rows[TALL];
+    REAL *c = c_;
+    const REAL factor = (REAL)alpha;
+    if (k == 0)
+        for (ptrdiff_t r = 0; r < m; r++)
+            for (ptrdiff_t j = 0; j < n; j++)
+                c[r * c_stride + j] =
+                    beta == 0 ? 0 : c[r * c_stride + j] * (REAL)beta;
+    for (ptrdiff_t t = 0; t < k; t += DEPTH) {
+        const ptrdiff_t depth = k - t < DEPTH ? k - t : DEPTH;
+        const REAL kept = t == 0 ? (REAL)beta : 1;
+        for (ptrdiff_t j = 0; j < n; j += WIDE) {
+            const ptrdiff_t width = n - j < WIDE ? n - j : WIDE;
+            if (b_turned)
+                NAME(pack_rows)(b + j * b_stride + t, b_stride, width, depth,
+                                (REAL *)columns);
+            else
+                NAME(pack_columns)(b + t * b_stride + j, b_stride, width,
+                                   depth, (REAL *)columns);
+            for (ptrdiff_t i = 0; i < m; i += TALL) {
+                const ptrdiff_t height = m - i < TALL ? m - i : TALL;
+                for (int r = 0; r < TALL; r++) {
+                    /* (Rows that are too many are computed and not stored.) */
+                    const ptrdiff_t at = i + (r < height ? r : 0);
+                    rows[r] = a_turned ? a + t * a_stride + at
+                                       : a + at * a_stride + t;
+                }
+                if (a_turned)
+                    NAME(tile)(rows, a_stride, columns, depth, sums);
+                else
+                    NAME(tile)(rows, 1, columns, depth, sums);
+                for (ptrdiff_t r = 0; r < height; r++) {
+                    REAL *out = c + (i + r) * c_stride + j;
+                    const REAL *sum = (const REAL *)sums[r];
+                    if (width == WIDE) {
+                        UNROLL for (int q = 0; q < 3; q++) {
+                            V x = sums[r][q] * factor;
+                            if (kept != 0)
+                                x += NAME(load)(out + q * LANES) * kept;
+                            memcpy(out + q * LANES, &x, sizeof x);
+                        }
+                        continue;
+                    }
+                    for (ptrdiff_t q = 0; q < width; q++) {
+                        const REAL x = sum[q] * factor;
+                        out[q] = kept != 0 ? x + out[q] * kept : x;
+                    }
+                }
+            }
+        }
+    }
+}
+#undef TALL
+#undef WIDE
+#define MULTIPLY NAME(multiply)
+#else
+#define MULTIPLY NULL
+#endif
