@@ -65,7 +65,7 @@ def pretrained(estimator, X, rows, division):
         below = np.array(biases[k])
         for epoch in range(estimator.pretrain_n_iter):
             rates = minibatch_rates(
-                estimator.learning_rate,
+                estimator.pretrain_learning_rate,
                 estimator.learning_rate_schedule,
                 epoch,
                 estimator.pretrain_n_iter,

@@ -62,6 +62,9 @@ class DBMTransformer(TrainedDBM):
         its machine sees its inputs twice (the lowest from below, the highest from
         above).
 
+    pretrain_learning_rate : float, default=0.05
+        Learning rate of the pretraining, which can be larger.
+
     momentum : float, default=0.0
         Share of the last step that is added to each step.
 
@@ -170,6 +173,7 @@ class DBMTransformer(TrainedDBM):
         "n_mean_field_steps": [Interval(Integral, 1, None, closed="left")],
         "mean_field_tol": [Interval(Real, 0, None, closed="left")],
         "pretrain_n_iter": [Interval(Integral, 0, None, closed="left")],
+        "pretrain_learning_rate": [Interval(Real, 0, None, closed="neither")],
         "momentum": [Interval(Real, 0, 1, closed="left")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "centering": ["boolean"],
@@ -195,6 +199,7 @@ class DBMTransformer(TrainedDBM):
         n_mean_field_steps=25,
         mean_field_tol=1e-3,
         pretrain_n_iter=0,
+        pretrain_learning_rate=0.05,
         momentum=0.0,
         weight_decay=0.0,
         centering=True,
@@ -216,6 +221,7 @@ class DBMTransformer(TrainedDBM):
         self.n_mean_field_steps = n_mean_field_steps
         self.mean_field_tol = mean_field_tol
         self.pretrain_n_iter = pretrain_n_iter
+        self.pretrain_learning_rate = pretrain_learning_rate
         self.momentum = momentum
         self.weight_decay = weight_decay
         self.centering = centering
