@@ -79,6 +79,7 @@ __all__ = [
     "random_generator",
     "random_key",
     "refuse_times",
+    "title",
     "with_callbacks",
 ]
 
@@ -258,6 +259,11 @@ def check_mask(mask, shape, name):
     return np.broadcast_to(mask, shape)
 
 
+def title(estimator):
+    """What messages call an estimator; a machine of a stack has a title."""
+    return getattr(estimator, "_title", type(estimator).__name__)
+
+
 def refuse_times(X, name):
     """Times would become numbers without a word."""
     dtype = getattr(X, "dtype", None)
@@ -268,7 +274,7 @@ def refuse_times(X, name):
 def _warn_range(estimator, rows):
     if rows.minimum < 0 or rows.maximum > 1:
         warnings.warn(
-            f"The units of {type(estimator).__name__} stand for values in [0, 1] but "
+            f"The units of {title(estimator)} stand for values in [0, 1] but "
             f"the data ranges over [{rows.minimum:.6g}, {rows.maximum:.6g}]; scale "
             "it with MinMaxScaler(clip=True) or make it binary with Binarizer.",
             UserWarning,

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from ._training import epoch_order
-from ._validation import ScoringMonitor
+from ._validation import ScoringMonitor, title
 
 __all__ = ["TrainingMonitor"]
 
@@ -251,7 +251,7 @@ def report(estimator, entry):
             f"free-energy gap = {entry['free_energy_gap']:.2f}"
         )
     print(
-        f"[{type(estimator).__name__}] Iteration {estimator.n_iter_}, {text}, "
+        f"[{title(estimator)}] Iteration {estimator.n_iter_}, {text}, "
         f"time = {entry['seconds']:.2f}s"
     )
 

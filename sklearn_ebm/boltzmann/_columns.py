@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._units import Kind
-from .._validation import column_indices
+from .._validation import column_indices, title
 from ..units import Categorical, Gaussian, Mixed, as_unit
 
 CODES = "categorical"
@@ -138,7 +138,7 @@ class Columns:
                     f"{Kind(unit.kind).name.lower()} units stand for values in "
                     f"[{low}, {high}] but columns {start} to {stop - 1} range over "
                     f"[{found.min():.6g}, {found.max():.6g}]; scale them, or choose "
-                    f"another kind of visible units for {type(estimator).__name__}.",
+                    f"another kind of visible units for {title(estimator)}.",
                     UserWarning,
                     stacklevel=6,
                 )

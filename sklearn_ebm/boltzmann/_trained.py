@@ -20,6 +20,7 @@ from .._validation import (
     check_values,
     is_watched,
     random_key,
+    title,
     with_callbacks,
 )
 from ..monitoring import (
@@ -428,7 +429,7 @@ class TrainedRBM(Training, FittedRBM):
         # Next to nothing for a model in good health: the data are not looked at.
         if may_be_idle(fields + self.intercept_hidden_):
             self._monitor(X, division, drawn).warn_of_idle_units(
-                type(self).__name__,
+                title(self),
                 (self.components_, self.intercept_hidden_, self.intercept_visible_),
             )
 

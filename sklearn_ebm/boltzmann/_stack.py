@@ -1,0 +1,189 @@
+"""Stacks of restricted Boltzmann machines, trained greedily from the bottom up.
+
+The first machine learns the data, and every other one the means of the hidden units
+of the one below. What comes out are fitted machines: estimators take their parameters
+from them, and keep of them what `states_of` returns, to go on with.
+"""
+
+import numpy as np
+
+from .._machines import Machine, dense_rows
+from .._rows import Rows
+from ._base import means_of
+from .rbm import RBM
+
+# Rows that are taken up at a time: no longer than an interrupt may wait.
+CHUNK = 2048
+# Rows that the machines above an interrupted one take their first biases from.
+FIRST_ROWS = 1000
+
+
+def new_stack(estimator, sizes, rng, *, learning_rate, n_iter, **settings):
+    """Return machines that have not been fitted, from the bottom up.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose stack it is: its `visible` says what the features are, its `verbose`
+        whether lines are printed, and its class is named in what is said.
+
+    sizes : sequence of int
+        Numbers of hidden units.
+
+    rng : RandomState
+        Seeds every machine, when its training begins. A stack of one machine is
+        the model that `RBM` learns with ``random_state=rng``.
+
+    learning_rate, n_iter : number or tuple
+        As for `RBM`; in a tuple one for every machine.
+
+    **settings : dict
+        Further parameters of `RBM`, the same for all of them.
+
+    Returns
+    -------
+    rbms : list of RBM
+        The machines.
+    """
+    rates = one_a_layer(learning_rate, len(sizes), "learning_rate")
+    counts = one_a_layer(n_iter, len(sizes), "n_iter")
+    rbms = []
+    for number, (size, rate, count) in enumerate(
+        zip(sizes, rates, counts, strict=True)
+    ):
+        rbm = RBM(
+            size,
+            visible="bernoulli" if number else estimator.visible,
+            learning_rate=rate,
+            n_iter=count,
+            random_state=rng,
+            verbose=estimator.verbose,
+            **settings,
+        )
+        rbm._title = f"{type(estimator).__name__}, layer {number + 1}"
+        rbms.append(rbm)
+    return rbms
+
+
+def one_a_layer(value, n_layers, name):
+    """A number for every layer: the same one, or those of a tuple."""
+    if not isinstance(value, (tuple, list)):
+        return [value] * n_layers
+    if len(value) != n_layers:
+        raise ValueError(
+            f"{name}={value!r} has {len(value)} numbers for {n_layers} hidden layers."
+        )
+    return list(value)
+
+
+def pretrain(rbms, X, method="fit"):
+    """Train machines one after the other, each on the means of the one below.
+
+    Of the means there are never those of more than two layers. An interrupt is
+    passed on, but leaves all machines fitted: those that it kept from training have
+    their first parameters, or the ones they had before.
+
+    Parameters
+    ----------
+    rbms : list of RBM
+        The machines, which are changed.
+
+    X : {ndarray, sparse matrix} of shape (n_samples, n_features)
+        Validated data, used as they are.
+
+    method : {"fit", "partial_fit"}, default="fit"
+        How each machine is trained.
+    """
+    inputs = X
+    try:
+        for rbm in rbms:
+            getattr(rbm, method)(inputs)
+            if rbm is not rbms[-1]:
+                inputs = means_up(rbm, inputs, rbm.components_.dtype)
+    except KeyboardInterrupt:
+        inputs = X[:FIRST_ROWS]
+        for rbm in rbms:
+            if not hasattr(rbm, "components_"):
+                n_iter = rbm.n_iter
+                rbm.set_params(n_iter=0).fit(inputs).set_params(n_iter=n_iter)
+            inputs = means_up(rbm, inputs, rbm.components_.dtype)
+        raise
+
+
+def means_up(rbm, X, dtype):
+    """Means of the hidden units of a machine, a dense array of this dtype.
+
+    Parameters
+    ----------
+    rbm : RBM
+        A fitted machine.
+
+    X : {ndarray, sparse matrix} of shape (n_samples, n_features)
+        Validated data, columns as the machine was fitted to.
+
+    dtype : dtype
+        float32 or float64.
+
+    Returns
+    -------
+    means : ndarray of shape (n_samples, n_components)
+        Means; those of a row do not depend on the others.
+    """
+    n_rows, encode = X.shape[0], encoder(rbm)
+    means = np.empty((n_rows, len(rbm.components_)), dtype)
+    up = rbm._up(dtype) if rbm._bits else Machine(rbm._layered(), dtype).up
+    for start in range(0, n_rows, CHUNK):
+        rows = encode(X[start : start + CHUNK])
+        if rbm._bits:
+            found = means_of(Rows(rows, dtype, False), up)
+        else:
+            found = up.means(dense_rows(rows, dtype))
+        means[start : start + CHUNK] = found
+    return means
+
+
+def encoder(rbm):
+    """Return what makes visible units of the columns of data, chunks of rows."""
+    return (lambda X: X) if rbm._bits else rbm._columns().encode
+
+
+def recognition(rbms):
+    """Return the weights and biases of the way up, layer by layer.
+
+    The field of a layer is ``states_below @ weights + bias``; of Gaussian visible
+    units the weights are divided by the variance.
+
+    Parameters
+    ----------
+    rbms : list of RBM
+        Fitted machines.
+
+    Returns
+    -------
+    weights : list of ndarray of shape (n_units_below, n_units)
+        Weights.
+
+    biases : list of ndarray of shape (n_units,)
+        Biases.
+    """
+    layers = [rbm._layered() for rbm in rbms]
+    return [each.weights[0] for each in layers], [each.biases[1] for each in layers]
+
+
+def states_of(rbms):
+    """Return all that machines have learned, as dicts of arrays and plain values."""
+    return [
+        {
+            name: value
+            for name, value in vars(rbm).items()
+            if name not in {*rbm.get_params(deep=False), "_title"}
+        }
+        for rbm in rbms
+    ]
+
+
+def restore(rbms, states):
+    """Give machines the states that `states_of` has returned; returns the machines."""
+    for rbm, state in zip(rbms, states, strict=True):
+        rbm.__dict__.update(state)
+    return rbms
