@@ -130,7 +130,7 @@ def dense_rows(X, dtype):
     return np.ascontiguousarray(X.toarray() if sp.issparse(X) else X, dtype)
 
 
-def chunks(X, dtype):
-    """Yield rows a chunk at a time, as `dense_rows`."""
+def chunks(X, dtype, change=lambda X: X):
+    """Yield rows a chunk at a time, as `dense_rows`; `change` may encode them."""
     for start in range(0, max(1, X.shape[0]), CHUNK):
-        yield dense_rows(X[start : start + CHUNK], dtype)
+        yield dense_rows(change(X[start : start + CHUNK]), dtype)

@@ -62,6 +62,7 @@ __all__ = [
     "PairOf",
     "ScoringMonitor",
     "StrOptions",
+    "TupleOf",
     "check_choice",
     "check_count",
     "check_fixed",
@@ -97,6 +98,18 @@ class PairOf(Interval):
 
     def __str__(self):
         return f"a tuple of two, each {super().__str__()}"
+
+
+class TupleOf(Interval):
+    """Constraint on a parameter: a tuple or list, not empty, of such numbers."""
+
+    def is_satisfied_by(self, val):
+        """Whether a value keeps to the constraint."""
+        is_number = super().is_satisfied_by
+        return isinstance(val, (tuple, list)) and bool(val) and all(map(is_number, val))
+
+    def __str__(self):
+        return f"a tuple of numbers, each {super().__str__()}"
 
 
 def check_parameters(estimator):

@@ -21,6 +21,7 @@ from sklearn_ebm import (
     ICA,
     RBM,
     BernoulliRBM,
+    DBNTransformer,
     FactorAnalysis,
     GaussianRBM,
     ProbabilisticPCA,
@@ -71,6 +72,8 @@ PUBLIC_ESTIMATORS = [
     RBM(4, visible="spin", hidden="gaussian", n_iter=3, random_state=0),
     RBM(4, visible="gaussian", missing="latent", n_iter=3, random_state=0),
     GaussianRBM(4, n_iter=3, random_state=0),
+    DBNTransformer((6, 4), n_iter=2, random_state=0),
+    DBNTransformer((6, 5, 4), n_iter=1, output="all", up_down_n_iter=2, random_state=0),
     FactorAnalysis(n_components=4),
     FactorAnalysis(n_components=4, max_iter=20, rotation="promax", missing="latent"),
     ProbabilisticPCA(n_components=4, random_state=0),
@@ -162,10 +165,12 @@ def fitted_state(model):
 
 def fitted_floats(model):
     """The arrays of floats that `fit` left for users to see, by name."""
+    # Deep models have lists of arrays: only the first goes by its name alone.
     return {
-        name: value
+        f"{name}[{number}]" if number else name: array
         for name, value in fitted_state(model).items()
-        if name.endswith("_") and getattr(value, "dtype", np.dtype(int)).kind == "f"
+        for number, array in enumerate(value if isinstance(value, list) else [value])
+        if name.endswith("_") and getattr(array, "dtype", np.dtype(int)).kind == "f"
     }
 
 

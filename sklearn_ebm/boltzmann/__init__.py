@@ -3,6 +3,7 @@
 from .bernoulli_rbm import BernoulliRBM
 from .classifier import RBMClassifier
 from .dbm import DBMTransformer
+from .dbn import DBNTransformer
 from .gaussian_rbm import GaussianRBM
 from .imputer import RBMImputer
 from .rbm import RBM
@@ -11,6 +12,7 @@ __all__ = [
     "RBM",
     "BernoulliRBM",
     "DBMTransformer",
+    "DBNTransformer",
     "GaussianRBM",
     "RBMClassifier",
     "RBMImputer",

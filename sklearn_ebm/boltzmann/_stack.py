@@ -171,19 +171,71 @@ def recognition(rbms):
 
 
 def states_of(rbms):
-    """Return all that machines have learned, as dicts of arrays and plain values."""
+    """Return what machines have learned, as dicts of arrays and plain values.
+
+    But for their histories, which are in that of the stack (see `joined_history`).
+    """
+    left_out = {*rbms[0].get_params(deep=False), "_title", "history_"}
     return [
-        {
-            name: value
-            for name, value in vars(rbm).items()
-            if name not in {*rbm.get_params(deep=False), "_title"}
-        }
+        {name: value for name, value in vars(rbm).items() if name not in left_out}
         for rbm in rbms
     ]
 
 
 def restore(rbms, states):
-    """Give machines the states that `states_of` has returned; returns the machines."""
+    """Give machines the states that `states_of` has returned, to go on from."""
     for rbm, state in zip(rbms, states, strict=True):
-        rbm.__dict__.update(state)
-    return rbms
+        rbm.__dict__.update(state, history_={})
+
+
+def means_down(rbm, H):
+    """Means of the visible units of a machine, as columns of the data.
+
+    Parameters
+    ----------
+    rbm : RBM
+        A fitted machine.
+
+    H : ndarray of shape (n_samples, n_components)
+        States or means of its hidden units, float32 or float64.
+
+    Returns
+    -------
+    means : ndarray of shape (n_samples, n_features)
+        Means in the dtype of H.
+    """
+    bits, dtype, found = rbm._bits, H.dtype, []
+    down = rbm._down(dtype) if bits else Machine(rbm._layered(), dtype).down
+    for start in range(0, len(H), CHUNK):
+        rows = H[start : start + CHUNK]
+        means = means_of(Rows(rows, dtype, False), down) if bits else down.means(rows)
+        found.append(rbm._decode(means))
+    return np.concatenate(found)
+
+
+def joined_history(history, rbms):
+    """Return a history of a stack with what machines have done since.
+
+    Parameters
+    ----------
+    history : dict of list
+        Numbers by epoch; its "layer" is the number of the machine that was
+        trained, from 1.
+
+    rbms : list of RBM
+        Machines, whose histories begin with these epochs.
+
+    Returns
+    -------
+    history : dict of list
+        A new one.
+    """
+    layers = history.get("layer", [])
+    names = ["layer", *history, *(name for rbm in rbms for name in rbm.history_)]
+    joined = {name: list(history.get(name, [np.nan] * len(layers))) for name in names}
+    for number, rbm in enumerate(rbms, start=1):
+        first, n_new = layers.count(number), rbm.n_iter_ - layers.count(number)
+        for name, values in joined.items():
+            found = rbm.history_.get(name, [np.nan] * rbm.n_iter_)
+            values += [number] * n_new if name == "layer" else found[first:]
+    return joined

@@ -1,0 +1,332 @@
+"""What a fitted deep belief network can do: the use of a model."""
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils.validation import check_is_fitted
+
+from .._gibbs import Purpose
+from .._machines import Machine, chunks
+from .._validation import (
+    check_choice,
+    check_count,
+    check_rows,
+    check_states,
+    random_key,
+)
+from ..samplers import Gibbs
+from ..samplers._draws import SAMPLING_METHODS, draw
+from ._bound import Bound
+from ._stack import encoder, means_down, means_up
+from .rbm import RBM
+
+# Draws of the hidden layers for the bound of every row.
+N_DRAWS = 10
+# Makes the random key of the passes between data and top another than the top's.
+PASS_KEY = 0x9E3779B97F4A7C15
+
+
+class FittedDBN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """The use of a deep belief network.
+
+    An estimator that derives from it has the parameters `visible`, `output` and
+    `random_state` and sets the attributes of `DBNTransformer`, among them `_stack`,
+    the states of its machines.
+    """
+
+    def transform(self, X):
+        """Compute the means of hidden units, layer by layer.
+
+        Every layer is given the means of the layer below, along the recognition
+        weights.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The data to be transformed.
+
+        Returns
+        -------
+        h : ndarray of shape (n_samples, n_features_out)
+            Means of the units of the top layer or, with ``output="all"``, of all
+            hidden layers, from the bottom up.
+        """
+        return self._transform(X)
+
+    def _transform(self, X, quiet=False):
+        check_is_fitted(self)
+        X, rows = self._check_use(X, quiet=quiet)
+        layers = [X]
+        for rbm in self._rbms(recognition=True):
+            below = layers[-1] if self.output == "all" else layers.pop()
+            layers.append(means_up(rbm, below, rows.dtype))
+        return np.hstack(layers[1:]) if self.output == "all" else layers[0]
+
+    def inverse_transform(self, X):
+        """Compute means of the visible units, given the top layer.
+
+        Every layer is given the means of the layer above, along the generative
+        weights.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features_out)
+            States or means as `transform` returns them; with ``output="all"`` those
+            of the layers below the top are not used.
+
+        Returns
+        -------
+        v : ndarray of shape (n_samples, n_features)
+            Means of the visible units; the likeliest category where a column holds
+            codes of categories.
+        """
+        check_is_fitted(self)
+        X, rows = check_states(self, X, self._n_features_out, "X")
+        H = X[:, -len(self.components_[-1]) :]
+        H = H.toarray() if hasattr(H, "toarray") else H
+        H = np.ascontiguousarray(H, rows.dtype)
+        for rbm in reversed(self._rbms()):
+            H = means_down(rbm, H)
+        return H
+
+    def reconstruct(self, X):
+        """Reconstruct data from the means of the top layer.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        Returns
+        -------
+        v : ndarray of shape (n_samples, n_features)
+            ``inverse_transform(transform(X))``, deterministic.
+        """
+        return self.inverse_transform(self.transform(X))
+
+    def score_samples(self, X):
+        """Compute a lower bound on the log-likelihood of X.
+
+        The variational bound ``E_q[log p(v, h)] + H(q)``, with the hidden layers
+        drawn up from v along the recognition weights: ten draws, by the same random
+        numbers for every row. It needs log Z of the machine at the top, which is
+        found when it is first needed, and kept: exactly if a layer has at most 2^14
+        states, otherwise by annealed importance sampling with a fixed seed. Then it
+        is an estimate of a lower bound, which can lie above the log-likelihood (see
+        `top_rbm` for forward and reverse estimates of log Z). With one hidden layer
+        nothing is drawn, and it is the log-likelihood.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units. Values of Bernoulli units between 0 and 1
+            are used as they are.
+
+        Returns
+        -------
+        bound : ndarray of shape (n_samples,)
+            Bounds in nats; of columns of counts and categories on those of
+            probabilities, of real ones on those of densities.
+        """
+        check_is_fitted(self)
+        X, _ = self._check_use(X)
+        if not hasattr(self, "_log_z"):
+            self._log_z = self.top_rbm()._estimate_log_z()
+        return self._bounds(X, N_DRAWS) - self._log_z
+
+    def _bounds(self, X, n_draws):
+        """Bounds of validated rows, without log Z."""
+        recognition = [rbm._layered() for rbm in self._rbms(recognition=True)]
+        *generative, top = (rbm._layered() for rbm in self._rbms())
+        bound = Bound(recognition[:-1], generative, top, n_draws)
+        encode = encoder(self._rbm(0))
+        return np.concatenate([bound.of(x) for x in chunks(X, float, encode)])
+
+    def score(self, X, y=None):
+        """Compute the mean of a lower bound on the log-likelihood of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the visible units.
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        score : float
+            Mean of `score_samples`, in nats a row.
+        """
+        return float(self.score_samples(X).mean())
+
+    def sample(
+        self,
+        n_samples=None,
+        n_gibbs_steps=1000,
+        init=None,
+        random_state=None,
+        *,
+        method="gibbs",
+    ):
+        """Draw samples from the model.
+
+        Each from a Gibbs chain of its own in the machine at the top, followed by one
+        pass down.
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            Number of samples. None means one for every row of `init`, or one.
+
+        n_gibbs_steps : int, default=1000
+            Gibbs steps of the chains.
+
+        init : array-like of shape (n_samples, n_features), default=None
+            Values of the visible units from which the starts of the chains are drawn
+            up. None starts them at independent units with the means that the
+            training data gave.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the draws. None goes on with a sequence of the model's own, which
+            the `random_state` of the fit determines.
+
+        method : {"gibbs", "tempering"}, default="gibbs"
+            "tempering" has every chain exchange temperatures with nine others,
+            which helps where the machine at the top has separate modes and takes
+            ten times as long.
+
+        Returns
+        -------
+        v : ndarray of shape (n_samples, n_features)
+            Values of the visible units.
+        """
+        check_is_fitted(self)
+        n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=0)
+        check_choice(method, "method", SAMPLING_METHODS)
+        if n_samples is not None:
+            check_count(n_samples, "n_samples", least=1)
+        key, step = self._sampling_key, self._sampling_step
+        if random_state is not None:
+            key, step = random_key(random_state), 0
+        top = self.top_rbm()
+        if init is not None:
+            init = self._draw_up(init, key ^ PASS_KEY, step)
+        chains = Gibbs(top).begin(n_samples, top._encode(init), None, key, step)
+        states = draw(top, chains, 1, n_steps, 1, method)[0]
+        if random_state is None:
+            self._sampling_step += n_steps + 20 + len(self.components_)
+        return self._draw_down(states, key ^ PASS_KEY, step)
+
+    def _draw_up(self, X, key, step):
+        """Draw states of the lower layer at the top, given visible units."""
+        X, rows = self._check_use(X)
+        *below, _ = self._rbms(recognition=True)
+        if not below:
+            return X
+        states = np.concatenate(list(chunks(X, rows.dtype, encoder(below[0]))))
+        for number, rbm in enumerate(below):
+            up = Machine(rbm._layered(), rows.dtype).up
+            _, states = up.draw(states, key, step + number, Purpose.DRAW_HIDDEN)
+        return states
+
+    def _draw_down(self, states, key, step):
+        """Draw visible units, as columns, given the lower layer at the top."""
+        rbms = self._rbms()
+        states = np.asarray(states, self.components_[0].dtype)
+        for number, rbm in enumerate(rbms[-2::-1]):
+            down = Machine(rbm._layered(), states.dtype).down
+            _, states = down.draw(states, key, step + number, Purpose.DRAW_VISIBLE)
+        return rbms[0]._decode(states)
+
+    def top_rbm(self):
+        """Return the machine at the top: the upper two layers.
+
+        Returns
+        -------
+        rbm : RBM
+            A fitted machine whose features are the units of the layer below the
+            top, a copy of its part of the model. `sklearn_ebm.likelihood.log_partition`
+            says how well its log Z is known, `sklearn_ebm.samplers` how its chains
+            mix.
+        """
+        check_is_fitted(self)
+        number = len(self.components_)
+        rbm = self._rbm(number - 1)
+        own = np.array(self.history_["layer"]) == number
+        rbm.history_ = {
+            name: np.array(values)[own].tolist()
+            for name, values in self.history_.items()
+            if name != "layer"
+        }
+        return rbm
+
+    def _rbms(self, recognition=False):
+        """Return fitted machines from the bottom up, with the weights of one way."""
+        return [self._rbm(k, recognition) for k in range(len(self.components_))]
+
+    def _rbm(self, number, recognition=False):
+        weights = self.recognition_components_ if recognition else self.components_
+        last = number == len(weights) - 1
+        hidden = self.intercepts_[-1] if last else self.recognition_intercepts_[number]
+        rbm = RBM(
+            len(weights[number]),
+            visible="bernoulli" if number else self.visible,
+            random_state=0,
+        )
+        rbm.__dict__.update(
+            self._stack[number],
+            components_=weights[number],
+            intercept_hidden_=hidden,
+            intercept_visible_=self.intercepts_[number],
+        )
+        if number == 0 and hasattr(self, "variance_"):
+            rbm.variance_ = self.variance_
+        # What it takes to go on with its training is the stack's affair.
+        del rbm._state
+        return rbm
+
+    def _check_use(self, X, quiet=False):
+        """Validate data to use the model on; the data and their `Rows`."""
+        bits = self.visible == "bernoulli"
+        X, rows = check_rows(self, X, quiet=quiet or not bits)
+        if not bits:
+            self._rbm(0)._columns().check(self, X, quiet=quiet)
+        return X, rows
+
+    @property
+    def _n_features_out(self):
+        sizes = [len(weights) for weights in self.components_]
+        return sum(sizes) if self.output == "all" else sizes[-1]
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "components_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if not hasattr(self, "components_"):
+            return
+        sizes = [len(bias) for bias in self.intercepts_]
+        wanted = list(zip(sizes[1:], sizes[:-1], strict=True))
+        for name in ("components_", "recognition_components_"):
+            found = [np.shape(weights) for weights in getattr(self, name)]
+            if found != wanted:
+                raise ValueError(
+                    f"The restored {type(self).__name__} is damaged: {name} has "
+                    f"shapes {found}, intercepts_ sizes {sizes}."
+                )
+        found = [len(bias) for bias in self.recognition_intercepts_]
+        if found != sizes[1:]:
+            raise ValueError(
+                f"The restored {type(self).__name__} is damaged: "
+                f"recognition_intercepts_ has sizes {found}, intercepts_ {sizes}."
+            )

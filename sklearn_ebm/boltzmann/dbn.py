@@ -1,0 +1,426 @@
+"""Deep belief networks."""
+
+import time
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from .._training import epoch_order, minibatch_rates
+from .._validation import (
+    Interval,
+    StrOptions,
+    TupleOf,
+    check_parameters,
+    check_rows,
+)
+from ..monitoring import extended, report
+from ._fitted_dbn import FittedDBN
+from ._stack import (
+    encoder,
+    joined_history,
+    new_stack,
+    pretrain,
+    restore,
+    states_of,
+)
+from ._up_down import UpDown
+from .rbm import RBM
+
+# Makes the random key of the up-down algorithm another than that of the top.
+UP_DOWN_KEY = 0xC2B2AE3D27D4EB4F
+
+
+class DBNTransformer(FittedDBN):
+    """Deep belief network (DBN).
+
+    Layers of binary hidden units h1, h2, ... above the visible units v. The two
+    layers at the top are a restricted Boltzmann machine, from which the others follow
+    downwards: ``p(v, h1, ..., hL) = p(v | h1) p(h1 | h2) ... p(h(L-1), hL)``, where
+    units of a layer are independent given the layer above. Trained greedily [1]_:
+    a machine learns the data, the next one the means of its hidden units, and so on
+    up. The layers are found from data by one pass up, along recognition weights,
+    which are those of the machines unless `up_down_n_iter` unties them.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int, default=(256, 256)
+        Numbers of hidden units, from the bottom up.
+
+    visible : str, Unit or list of (columns, str or Unit), default="bernoulli"
+        What the features are, as in `RBM`: "bernoulli" (values in [0, 1]),
+        "gaussian" (real, with a variance that is learned for each), and others.
+
+    learning_rate : float or tuple of float, default=0.1
+        Size of a step along the gradient of the mean log-likelihood (in nats) of
+        a minibatch; in a tuple one for every layer, from the bottom up. Gaussian
+        features want less than Bernoulli units, for instance 0.01.
+
+    batch_size : int, default=10
+        Number of rows in a minibatch.
+
+    n_iter : int or tuple of int, default=10
+        Number of epochs of every layer; in a tuple one for every layer.
+
+    n_gibbs_steps : int, default=1
+        Gibbs sweeps of the chains for each minibatch.
+
+    persistent : bool, default=True
+        Whether the chains go on from where the last minibatch left them (PCD) or
+        start at the rows of the minibatch (CD).
+
+    momentum : float, default=0.0
+        Share of the last step's velocity in the next one, in [0, 1).
+
+    weight_decay : float, default=0.0
+        Strength of the L2 penalty on the weights.
+
+    centering : bool, default=True
+        Whether to follow the centred gradient.
+
+    learning_rate_schedule : {"constant", "linear"}, default="constant"
+        "linear" lets learning rates fall to zero over the epochs of every layer
+        and over those of the up-down algorithm.
+
+    output : {"top", "all"}, default="top"
+        Whether `transform` returns the means of the top layer or of all hidden
+        layers, side by side from the bottom up.
+
+    up_down_n_iter : int, default=0
+        Number of epochs of the up-down algorithm [2]_ after the greedy ones in
+        `fit`: contrastive wake-sleep, which trains all layers together.
+
+    up_down_learning_rate : float, default=0.01
+        Size of its steps.
+
+    verbose : int, default=0
+        If not 0, print a line an epoch. Never changes the model.
+
+    random_state : int, RandomState instance or None, default=None
+        Seeds the initial weights, the order of the rows and all sampling. An int
+        gives the same model bit for bit, on any number of threads.
+
+    Attributes
+    ----------
+    components_ : list of ndarray of shape (n_units_above, n_units_below)
+        Generative weights from the bottom up; the last are those of the machine
+        at the top.
+
+    intercepts_ : list of ndarray of shape (n_units,)
+        Biases of every layer on the way down, the visible layer first; the last
+        are those of the top layer.
+
+    recognition_components_ : list of ndarray of shape (n_units_above, n_units_below)
+        Weights of the way up: equal to `components_` unless untied.
+
+    recognition_intercepts_ : list of ndarray of shape (n_units,)
+        Biases of the hidden layers on the way up.
+
+    variance_ : ndarray of shape (n_visible,)
+        Variances of Gaussian visible units given the layer above; 1 for others. Not
+        with Bernoulli visible units. On the way up Gaussian values are divided by
+        their variance.
+
+    n_categories_ : ndarray of int of shape (n_features,)
+        Numbers of categories of features that hold codes, 0 for others. Not with
+        Bernoulli visible units.
+
+    visible_mean_ : ndarray of shape (n_visible,)
+        Mean of the training data.
+
+    n_iter_ : int
+        Number of epochs since the parameters were initialised, over all layers.
+
+    history_ : dict of list
+        For every epoch, in the order of training: "layer" (from 1; 0 stands for the
+        up-down algorithm, which trains all), "learning_rate", "seconds",
+        "weight_norm" of that layer's weights, and more if `verbose` asks for it.
+
+    n_features_in_ : int
+        Number of features seen during `fit`.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`. Defined only when X has feature
+        names that are all strings.
+
+    See Also
+    --------
+    BernoulliRBM : One layer, with more options of training.
+    RBM : One layer, of features of any kinds.
+
+    Notes
+    -----
+    With one hidden layer this is an `RBM`. Data are used as they are (bool, uint8,
+    CSR); of means of hidden layers there are in training those of two layers at a
+    time, for all rows. A fit takes no `sample_weight`.
+
+    References
+    ----------
+    .. [1] G. E. Hinton, R. Salakhutdinov, "Reducing the dimensionality of data with
+       neural networks", Science 313, 2006.
+    .. [2] G. E. Hinton, S. Osindero, Y.-W. Teh, "A fast learning algorithm for deep
+       belief nets", Neural Computation 18, 2006.
+    .. [3] R. Salakhutdinov, I. Murray, "On the quantitative analysis of deep belief
+       networks", ICML 2008.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn_ebm import DBNTransformer
+    >>> X = load_digits().data / 16
+    >>> dbn = DBNTransformer((40, 20), n_iter=3, random_state=0).fit(X)
+    >>> dbn.transform(X).shape
+    (1797, 20)
+    >>> [weights.shape for weights in dbn.components_]
+    [(40, 64), (20, 40)]
+    """
+
+    _parameter_constraints: dict = {
+        "hidden_layer_sizes": [TupleOf(Integral, 1, None, closed="left")],
+        "visible": RBM._parameter_constraints["visible"],
+        "learning_rate": [
+            Interval(Real, 0, None, closed="neither"),
+            TupleOf(Real, 0, None, closed="neither"),
+        ],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "n_iter": [
+            Interval(Integral, 0, None, closed="left"),
+            TupleOf(Integral, 0, None, closed="left"),
+        ],
+        "n_gibbs_steps": [Interval(Integral, 1, None, closed="left")],
+        "persistent": ["boolean"],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "centering": ["boolean"],
+        "learning_rate_schedule": [StrOptions({"constant", "linear"})],
+        "output": [StrOptions({"top", "all"})],
+        "up_down_n_iter": [Interval(Integral, 0, None, closed="left")],
+        "up_down_learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        hidden_layer_sizes=(256, 256),
+        *,
+        visible="bernoulli",
+        learning_rate=0.1,
+        batch_size=10,
+        n_iter=10,
+        n_gibbs_steps=1,
+        persistent=True,
+        momentum=0.0,
+        weight_decay=0.0,
+        centering=True,
+        learning_rate_schedule="constant",
+        output="top",
+        up_down_n_iter=0,
+        up_down_learning_rate=0.01,
+        verbose=0,
+        random_state=None,
+    ):
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.visible = visible
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.n_iter = n_iter
+        self.n_gibbs_steps = n_gibbs_steps
+        self.persistent = persistent
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.centering = centering
+        self.learning_rate_schedule = learning_rate_schedule
+        self.output = output
+        self.up_down_n_iter = up_down_n_iter
+        self.up_down_learning_rate = up_down_learning_rate
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # ---- Training ----
+
+    def fit(self, X, y=None):
+        """Fit the model to the data X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data.
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        self : object
+            The fitted model.
+        """
+        self._check_parameters()
+        rbms = self._new_stack()
+        # The machine of the first layer will warn of values out of range.
+        X, _ = check_rows(self, X, reset=True, quiet=True)
+        try:
+            pretrain(rbms, X)
+        finally:
+            if rbms[-1].__sklearn_is_fitted__():
+                # Also when interrupted: what has been learned is kept.
+                self._store(rbms, goes_on=False)
+        if self.up_down_n_iter:
+            self._train_up_down(X, self.up_down_n_iter)
+        return self
+
+    def partial_fit(self, X, y=None):
+        """Train every layer on one pass over the minibatches of a part of the data.
+
+        The layers take their turns from the bottom up, each with the means that the
+        layers below it have come to. If `up_down_n_iter` is not 0, that is what the
+        first call does, and later ones do a pass of the up-down algorithm, which
+        trains all layers together; and so do calls after a `fit` that used it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data, any number of rows.
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        self : object
+            The fitted model.
+        """
+        self._check_parameters()
+        rbms, goes_on = self._new_stack(), hasattr(self, "_stack")
+        if goes_on:
+            self._check_sizes()
+        X, _ = check_rows(self, X, reset=not goes_on, quiet=True)
+        if goes_on and (self.up_down_n_iter or 0 in self.history_["layer"]):
+            self._check_use(X)  # warns of values out of range
+            self._train_up_down(X, 1)
+            return self
+        if goes_on:
+            restore(rbms, self._stack)
+        try:
+            pretrain(rbms, X, "partial_fit")
+        finally:
+            if rbms[-1].__sklearn_is_fitted__():
+                self._store(rbms, goes_on)
+        return self
+
+    def fit_transform(self, X, y=None):
+        """Fit the model to the data X and transform it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data.
+
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        h : ndarray of shape (n_samples, n_features_out)
+            What `transform` returns.
+        """
+        return self.fit(X)._transform(X, quiet=True)
+
+    def _check_parameters(self):
+        check_parameters(self)
+        if self.up_down_n_iter and len(self.hidden_layer_sizes) == 1:
+            raise ValueError(
+                f"up_down_n_iter={self.up_down_n_iter!r} takes at least two hidden "
+                f"layers, got hidden_layer_sizes={self.hidden_layer_sizes!r}."
+            )
+
+    def _new_stack(self):
+        return new_stack(
+            self,
+            self.hidden_layer_sizes,
+            check_random_state(self.random_state),
+            learning_rate=self.learning_rate,
+            n_iter=self.n_iter,
+            batch_size=self.batch_size,
+            n_gibbs_steps=self.n_gibbs_steps,
+            persistent=self.persistent,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            centering=self.centering,
+            learning_rate_schedule=self.learning_rate_schedule,
+        )
+
+    def _check_sizes(self):
+        """Refuse to go on with a model of other layers."""
+        found = [len(weights) for weights in self.components_]
+        if list(self.hidden_layer_sizes) != found:
+            raise ValueError(
+                f"hidden_layer_sizes={self.hidden_layer_sizes!r} does not fit the "
+                f"model that training goes on from, which has {tuple(found)}."
+            )
+
+    def _store(self, rbms, goes_on):
+        """Keep what machines have learned, and what they need to go on."""
+        first, top = rbms[0], rbms[-1]
+        history = joined_history(self.history_ if goes_on else {}, rbms)
+        fitted = {
+            "components_": [rbm.components_ for rbm in rbms],
+            "intercepts_": [
+                *(rbm.intercept_visible_ for rbm in rbms),
+                top.intercept_hidden_,
+            ],
+            "recognition_components_": [rbm.components_ for rbm in rbms],
+            "recognition_intercepts_": [rbm.intercept_hidden_ for rbm in rbms],
+            "visible_mean_": first.visible_mean_,
+            "n_iter_": len(history["layer"]),
+            "history_": history,
+            "_stack": states_of(rbms),
+            "_sampling_key": top._sampling_key,
+        }
+        if not goes_on:
+            fitted |= {"_sampling_step": 0, "_up_down_step": 0}
+        for name in ("variance_", "n_categories_", "_log_z"):
+            self.__dict__.pop(name, None)
+        if not first._bits:
+            fitted["variance_"] = first.variance_
+            fitted["n_categories_"] = first.n_categories_
+        self.__dict__.update(fitted)
+
+    def _train_up_down(self, X, n_epochs):
+        """Train all layers together, and keep what they have come to."""
+        first, key = self._rbm(0), self._stack[-1]["_state"]["key"] ^ UP_DOWN_KEY
+        run = UpDown.of(first, self, key, self._up_down_step)
+        encode, n_rows = encoder(first), X.shape[0]
+        n_batches = -(-n_rows // self.batch_size)
+        try:
+            for epoch in range(n_epochs):
+                begin, error = time.perf_counter(), 0.0
+                rates = minibatch_rates(
+                    self.up_down_learning_rate,
+                    self.learning_rate_schedule if n_epochs > 1 else "constant",
+                    epoch,
+                    n_epochs,
+                    n_batches,
+                )
+                order = epoch_order(n_rows, key, run.step)
+                batches = np.array_split(order, n_batches)
+                for rate, rows in zip(rates, batches, strict=True):
+                    error += run.minibatch(encode(X[rows]), rate) * len(rows) / n_rows
+                entry = {
+                    "layer": 0,
+                    "learning_rate": float(rates[0]),
+                    "seconds": time.perf_counter() - begin,
+                    "weight_norm": run.weight_norm(),
+                }
+                if self.verbose:
+                    entry["reconstruction_error"] = error
+                self.__dict__.update(
+                    history_=extended(self.history_, self.n_iter_, entry),
+                    n_iter_=self.n_iter_ + 1,
+                )
+                if self.verbose:
+                    report(self, entry)
+        finally:
+            # Also when interrupted: what has been learned is kept.
+            self.__dict__.pop("_log_z", None)
+            self.__dict__.update(run.fitted(), _up_down_step=run.step)
