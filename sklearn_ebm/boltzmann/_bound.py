@@ -3,14 +3,14 @@
 With h1, h2, ... for the hidden layers from the bottom up and q for the distribution
 that is drawn from on the way up, one layer given the layer below,
 
-    log p(v) >= E_q[log p(v | h1) + log p(h1 | h2) + ... + log p(h)] + H(q),
+    log p(v) >= E_q[log p(v | h1) + log p(h1 | h2) + ... + log p(h) - log q(h1, ...)],
 
-where h is the lower layer of the machine on top, whose other one is summed over, and
-H is the entropy of q.
+where h is the lower layer of the machine on top, whose other one is summed over. The
+entropy of q is an average over draws like the rest, although it could be had without:
+where q is nearly the posterior, what it leaves of the other terms hardly varies.
 """
 
 import numpy as np
-from scipy.special import entr
 
 from .._machines import Machine
 from .._units import Wanted, evaluate
@@ -60,14 +60,17 @@ class Bound:
             Bounds in nats.
         """
         # What is the same in every draw.
-        first = self.ups[0].means(X) if self.ups else None
+        first = self.ups[0].fields(X) if self.ups else None
         total = np.zeros(len(X))
         for numbers in self.draws:
-            below, means = X, first
+            below = X
             for k, uniform in enumerate(numbers):
-                means = self.ups[k].means(below) if k else first
+                up, down = self.ups[k], self.downs[k]
+                fields = up.fields(below) if k else first
+                means = evaluate(up.units, fields, Wanted.MEANS)
                 above = (uniform < means).astype(float)
-                total += entropy(means) + log_probability(self.downs[k], below, above)
+                total += log_probability(down.units, down.fields(above), below)
+                total -= log_probability(up.units, fields, above)
                 below = above
             total -= self.top.free_energy(below)
         return total / len(self.draws)
@@ -83,16 +86,10 @@ def spread(rng, n_draws, n_units):
     return (strata + rng.random(strata.shape)) / n_draws
 
 
-def entropy(means):
-    """Entropy of rows of Bernoulli units."""
-    return np.sum(entr(means) + entr(1 - means), axis=1)
-
-
-def log_probability(down, below, above):
-    """Log p(below | above) of rows, by the way down between two layers."""
-    fields = down.fields(above)
+def log_probability(units, fields, states):
+    """Logarithms of the probabilities of rows of states, given their fields."""
     return (
-        np.einsum("ij,ij->i", below, fields)
-        - evaluate(down.units, below, Wanted.ENERGIES)
-        - evaluate(down.units, fields, Wanted.LOG_PARTITIONS)
+        np.einsum("ij,ij->i", states, fields)
+        - evaluate(units, states, Wanted.ENERGIES)
+        - evaluate(units, fields, Wanted.LOG_PARTITIONS)
     )

@@ -110,7 +110,7 @@ class FittedDBN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def score_samples(self, X):
         """Compute a lower bound on the log-likelihood of X.
 
-        The variational bound ``E_q[log p(v, h)] + H(q)``, with the hidden layers
+        The variational bound ``E_q[log p(v, h) - log q(h)]``, with the hidden layers
         drawn up from v along the recognition weights: ten draws, by the same random
         numbers for every row. It needs log Z of the machine at the top, which is
         found when it is first needed, and kept: exactly if a layer has at most 2^14
