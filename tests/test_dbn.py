@@ -1,5 +1,6 @@
 """Deep belief networks: against enumeration, single machines, and written-out twins."""
 
+import copy
 import itertools
 
 import numpy as np
@@ -20,6 +21,7 @@ from common import (
     interrupted_after,
 )
 from sklearn_ebm import RBM, BernoulliRBM, DBNTransformer, GaussianRBM
+from sklearn_ebm.boltzmann._bound import Bound
 from sklearn_ebm.boltzmann._stack import means_up, new_stack, pretrain
 from sklearn_ebm.boltzmann._up_down import UpDown, delta
 from sklearn_ebm.likelihood import log_likelihood, log_partition
@@ -166,13 +168,52 @@ def test_bound_of_a_row_does_not_depend_on_the_others(digits):
 
 def test_log_z_is_found_anew_after_training(digits):
     X = (digits[:200] > 0.5).astype(float)
-    model = DBNTransformer((30, 10), n_iter=1, random_state=0).fit(X)
-    twin = clone(model).fit(X)
-    model.score(X)
-    for change in ({}, {"up_down_n_iter": 1}):
-        for each in (model, twin):
-            each.set_params(**change).partial_fit(X)
-        assert model.score(X) == twin.score(X)
+    model = DBNTransformer((30, 10), n_iter=1, random_state=0)
+    trainings = [
+        lambda: model.fit(X),
+        lambda: model.partial_fit(X),
+        lambda: model.set_params(up_down_n_iter=1).partial_fit(X),
+        lambda: model.fit(X),
+    ]
+    for train in trainings:
+        train()
+        log_z = float(log_partition(model.top_rbm()))
+        assert model.score(X) == pytest.approx(model._bounds(X, 10).mean() - log_z)
+
+
+@every_shape
+def test_bound_is_that_of_its_draws_written_out(sizes):
+    model, n_draws = network(sizes, tied=False), 7
+    X, top = np.random.default_rng(0).random((9, sizes[0])), log_p_lower(model)
+    recognition = [rbm._layered() for rbm in model._rbms(recognition=True)]
+    *generative, machine = (rbm._layered() for rbm in model._rbms())
+    bound, wanted = Bound(recognition[:-1], generative, machine, n_draws), 0
+    for numbers in bound.draws:
+        below = X
+        for k, uniform in enumerate(numbers):
+            R, c = model.recognition_components_[k], model.recognition_intercepts_[k]
+            fields = below @ R.T + c
+            above = (uniform < expit(fields)).astype(float)
+            given = above @ model.components_[k] + model.intercepts_[k]
+            wanted = wanted + log_p(below, given) - log_p(above, fields)
+            below = above
+        wanted = wanted + top[number_of(below)]
+    found = bound.of(X) - float(log_partition(machine))
+    np.testing.assert_allclose(found, wanted / n_draws, rtol=1e-10)
+
+
+def test_draws_are_spread_and_those_of_layers_differ():
+    model, n_draws = network((4, 3, 3, 2)), 50
+    recognition = [rbm._layered() for rbm in model._rbms(recognition=True)]
+    *generative, machine = (rbm._layered() for rbm in model._rbms())
+    bound = Bound(recognition[:-1], generative, machine, n_draws)
+    numbers = np.array(bound.draws)  # draws, layers, units
+    strata = np.sort(np.floor(numbers * n_draws), axis=0)
+    assert (strata == np.arange(n_draws)[:, np.newaxis, np.newaxis]).all()
+    columns = numbers.reshape(n_draws, -1).T
+    off = np.corrcoef(columns)[np.triu_indices(6, 1)]
+    # Correlations of independent columns, 15 of them, at a p-value of 1e-6.
+    assert np.abs(off).max() < norm.isf(LEAST_P / 2 / 15) / np.sqrt(n_draws - 1)
 
 
 def test_large_machines_have_an_estimate_of_log_z(digits):
@@ -255,6 +296,7 @@ def test_history_has_the_epochs_of_all_layers_in_order(digits):
     assert model.history_["weight_norm"][-1] == pytest.approx(norm)
     greedy = clone(model).set_params(up_down_n_iter=0).fit(digits[:100])
     assert greedy.partial_fit(digits[:20]).history_["layer"] == [1, 1, 2, 2, 2, 1, 2]
+    assert np.isfinite(list(greedy.history_.values())).all()
     assert greedy.top_rbm().n_iter_ == 4
     assert len(greedy.top_rbm().history_["weight_norm"]) == 4
 
@@ -396,6 +438,14 @@ def test_bound_and_samples_of_gaussian_features():
         assert (np.abs(values.mean(axis=0) - wanted) < 6 * error).all()
 
 
+def test_another_kind_of_features_leaves_nothing_behind(digits):
+    model = DBNTransformer((6, 5), visible="gaussian", n_iter=1, random_state=0)
+    model.fit(digits[:50]).set_params(visible="bernoulli").fit(digits[:50])
+    assert not hasattr(model, "variance_")
+    assert not hasattr(model, "n_categories_")
+    assert_same_model(model, clone(model).fit(digits[:50]))
+
+
 def test_codes_of_categories(digits):
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(0, 3, 200), rng.integers(0, 2, 200)]).astype(
@@ -425,8 +475,15 @@ def test_machine_at_the_top(digits):
     below = hidden.transform(digits)
     np.testing.assert_allclose(top.transform(below), model.transform(digits), 1e-10)
     np.testing.assert_allclose(top.visible_mean_, below[:200].mean(axis=0), rtol=0.1)
+    before = copy.deepcopy(fitted_state(model))
     top.partial_fit(below)  # a model of its own
     assert not np.array_equal(top.components_, model.components_[-1])
+    assert_same(fitted_state(model), before)
+    # It goes on from what the up-down algorithm has made of it.
+    model.set_params(up_down_n_iter=1, up_down_learning_rate=1.0).fit(digits[:200])
+    top = model.top_rbm().set_params(learning_rate=1e-12)
+    found = top.partial_fit(below).components_
+    np.testing.assert_allclose(found, model.components_[-1], rtol=1e-6, atol=1e-9)
 
 
 # ---- Samples ----
@@ -563,6 +620,58 @@ def test_a_minibatch_is_that_of_the_twin(n_gibbs_steps):
     np.testing.assert_allclose(found["intercepts_"][3], wanted, rtol=1e-10)
     for name in ("components_", "intercepts_"):
         assert_same(found["recognition_" + name][-1], found[name][-1])
+
+
+def test_a_minibatch_of_gaussian_features_is_that_of_the_twin():
+    # In the units of the data: generative steps are those of the means given the
+    # layer above, recognition steps those of weights from standardised features.
+    rng = np.random.default_rng(0)
+    mean, deviation = np.array([3.0, -1.0, 0.5]), np.array([2.0, 0.5, 1.0])
+    X = mean + deviation * rng.normal(size=(40, 3))
+    model = DBNTransformer(
+        (4, 3), visible="gaussian", learning_rate=0.01, n_iter=2, random_state=0
+    ).fit(X)
+    run = Recorder.of(model._rbm(0), model, 0, 0)
+    run.minibatch(X, 0.2)
+    found, (h, _, _, dream) = run.fitted(), run.drawn
+    W, b = model.components_[0], model.intercepts_[0]
+    R, c = model.recognition_components_[0], model.recognition_intercepts_[0]
+    left = X - h @ W - b
+    wanted = W + 0.2 * h.T @ left / 40
+    np.testing.assert_allclose(found["components_"][0], wanted, rtol=1e-8)
+    wanted = b + 0.2 * left.mean(axis=0)
+    np.testing.assert_allclose(found["intercepts_"][0], wanted, rtol=1e-8)
+    scale, end = X.std(axis=0), run.drawn[2]
+    field = (X.mean(axis=0) + scale * dream) / model.variance_ @ R.T + c
+    left = end - expit(field)
+    step = 0.2 * left.T @ dream / 40 * model.variance_ / scale
+    np.testing.assert_allclose(found["recognition_components_"][0], R + step, rtol=1e-8)
+    wanted = c + 0.2 * left.mean(axis=0) - step / model.variance_ @ X.mean(axis=0)
+    np.testing.assert_allclose(found["recognition_intercepts_"][0], wanted, rtol=1e-8)
+
+
+def test_epochs_show_all_rows_in_new_orders_at_falling_rates(monkeypatch):
+    seen, rates = [], []
+
+    def look(self, X, rate):
+        seen.append(X[:, 0])
+        rates.append(rate)
+        self.step += 1
+        return 0.0
+
+    X = np.linspace(0, 1, 25)[:, np.newaxis] * np.ones(3)
+    model = DBNTransformer(
+        (3, 2), n_iter=1, up_down_n_iter=3, batch_size=10, random_state=0
+    ).set_params(learning_rate_schedule="linear", up_down_learning_rate=0.9)
+    monkeypatch.setattr(UpDown, "minibatch", look)
+    model.fit(X).partial_fit(X)
+    epochs = np.concatenate(seen).reshape(4, 25)
+    assert (np.sort(epochs, axis=1) == X[:, 0]).all()
+    for first, second in itertools.combinations([*epochs, X[:, 0]], 2):
+        assert not np.array_equal(first, second)
+    np.testing.assert_allclose(rates[:9], 0.1 * np.arange(9, 0, -1))
+    assert rates[9:] == [0.9] * 3
+    assert max(map(len, seen)) == 9  # 25 rows in three parts
 
 
 def test_the_exact_model_of_the_data_stays_where_it_is():
@@ -745,6 +854,9 @@ def test_values_out_of_range_have_one_warning(method, digits):
     model = DBNTransformer((6, 5), n_iter=2, up_down_n_iter=2, random_state=0)
     with pytest.warns(UserWarning, match=r"DBNTransformer.* \[0, 16\]") as caught:
         getattr(model, method)(16 * digits[:100])
+    assert len(caught) == 1
+    with pytest.warns(UserWarning, match=r"DBNTransformer .* \[0, 16\]") as caught:
+        model.partial_fit(16 * digits[:100])  # of the up-down algorithm
     assert len(caught) == 1
 
 

@@ -255,13 +255,20 @@ class FittedDBN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """
         check_is_fitted(self)
         number = len(self.components_)
-        rbm = self._rbm(number - 1)
-        own = np.array(self.history_["layer"]) == number
+        rbm, layers = self._rbm(number - 1), np.array(self.history_["layer"])
         rbm.history_ = {
-            name: np.array(values)[own].tolist()
+            name: np.array(values)[layers == number].tolist()
             for name, values in self.history_.items()
             if name != "layer"
         }
+        if 0 in layers:
+            # The up-down algorithm has left the machine's own training behind.
+            rbm._state = rbm._state | {
+                "components": rbm.components_,
+                "intercept_hidden": rbm.intercept_hidden_,
+                "intercept_visible": rbm.intercept_visible_,
+                "velocity": None,
+            }
         return rbm
 
     def _rbms(self, recognition=False):
@@ -270,8 +277,6 @@ class FittedDBN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _rbm(self, number, recognition=False):
         weights = self.recognition_components_ if recognition else self.components_
-        last = number == len(weights) - 1
-        hidden = self.intercepts_[-1] if last else self.recognition_intercepts_[number]
         rbm = RBM(
             len(weights[number]),
             visible="bernoulli" if number else self.visible,
@@ -280,13 +285,11 @@ class FittedDBN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         rbm.__dict__.update(
             self._stack[number],
             components_=weights[number],
-            intercept_hidden_=hidden,
+            intercept_hidden_=self.recognition_intercepts_[number],
             intercept_visible_=self.intercepts_[number],
         )
         if number == 0 and hasattr(self, "variance_"):
             rbm.variance_ = self.variance_
-        # What it takes to go on with its training is the stack's affair.
-        del rbm._state
         return rbm
 
     def _check_use(self, X, quiet=False):
