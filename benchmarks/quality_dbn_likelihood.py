@@ -13,6 +13,9 @@ typical samples). Without --mnist the images come from OpenML and every pixel is
 once with its grey value as probability: another binarisation, and numbers that are
 not comparable.
 
+The up-down algorithm goes ten sweeps up and down in the machine at the top for every
+minibatch: with one it first loses some nats of what persistent chains had learned.
+
 --resume FILE keeps the model there after the greedy layers and after every epoch of
 the up-down algorithm, and goes on from it.
 """
@@ -86,7 +89,7 @@ def main():
     report("greedy layers", model, args.betas, seconds, train, test)
     while model.history_["layer"].count(0) < args.up_down:
         begin = time.perf_counter()
-        model.set_params(up_down_n_iter=1).partial_fit(train)
+        model.set_params(up_down_n_iter=1, n_gibbs_steps=10).partial_fit(train)
         seconds += time.perf_counter() - begin
         if args.resume:
             joblib.dump((model, seconds), args.resume)

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -283,6 +284,23 @@ def test_layers_are_machines_on_the_means_below(dtype, container, binary_digits)
     first.partial_fit(X[:30])
     second.partial_fit(first.transform(X[:30]))
     assert_same(model.components_, [first.components_, second.components_])
+
+
+@pytest.mark.parametrize("container", [np.array, sp.csr_array])
+def test_training_makes_no_dense_copy_of_the_data(container):
+    rng = np.random.default_rng(0)
+    X = container((rng.random((8_000, 784)) < 0.1).astype(np.uint8))
+    model = DBNTransformer((8, 6), batch_size=100, n_iter=1, up_down_n_iter=1)
+    tracemalloc.start()
+    try:
+        model.fit(X).partial_fit(X)
+        model.set_params(up_down_n_iter=0).fit(X).partial_fit(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # The means of two layers, in float32, and a chunk of rows; the data as float32
+    # are 25 MB, as they are 6 and, in CSR, 3.
+    assert peak < 4 * 8_000 * (8 + 6) + 4e6
 
 
 def test_history_has_the_epochs_of_all_layers_in_order(digits):

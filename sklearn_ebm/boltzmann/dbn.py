@@ -150,9 +150,10 @@ class DBNTransformer(FittedDBN):
 
     Notes
     -----
-    With one hidden layer this is an `RBM`. Data are used as they are (bool, uint8,
-    CSR); of means of hidden layers there are in training those of two layers at a
-    time, for all rows. A fit takes no `sample_weight`.
+    With one hidden layer this is an `RBM`; with more, `score_samples` is a lower bound
+    on the log-likelihood, by an estimate of the partition function [3]_. Data are used
+    as they are (bool, uint8, CSR); of means of hidden layers there are in training
+    those of two layers at a time, for all rows. A fit takes no `sample_weight`.
 
     References
     ----------
