@@ -20,6 +20,7 @@ from .._validation import (
 from ..samplers import Gibbs
 from ..samplers._draws import SAMPLING_METHODS, draw
 from ._bound import Bound
+from ._normaliser import kept_log_z
 from ._stack import encoder, means_down, means_up
 from .rbm import RBM
 
@@ -134,7 +135,7 @@ class FittedDBN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_is_fitted(self)
         X, _ = self._check_use(X)
         if not hasattr(self, "_log_z"):
-            self._log_z = self.top_rbm()._estimate_log_z()
+            self._log_z = kept_log_z(self.top_rbm())
         return self._bounds(X, N_DRAWS) - self._log_z
 
     def _bounds(self, X, n_draws):
