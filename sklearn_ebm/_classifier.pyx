@@ -16,7 +16,7 @@
 #             of the weights; momentum, decay, step and average while it is warm
 #
 # Products with visible units are sums over what is not zero, by lists, or dense
-# ones by BLAS where much is not zero. BLAS works on one thread: ours share blocks
+# ones by dense products where much is not zero. Threads share blocks
 # of fixed size, so that results are the same bits for any number of threads.
 # Weights are stored feature by feature. Rows of every matrix are padded to whole
 # panels of 64 bytes; padding units have fields so low that they are always off.
@@ -65,7 +65,7 @@ cdef enum:
 
 # The field of padding units.
 cdef double OFF = -1e4
-# Share of non-zeros above which BLAS is faster than lists.
+# Share of non-zeros above which dense products are faster than lists.
 cdef double DENSE = 0.75
 
 
