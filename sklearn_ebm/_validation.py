@@ -1,6 +1,7 @@
 """Checks of inputs; the only place that touches scikit-learn's private helpers."""
 
 import warnings
+from contextlib import nullcontext
 from numbers import Real
 
 import numpy as np
@@ -34,6 +35,9 @@ except ImportError:
     class _NoCallbacks:
         def subcontext(self, **_):
             return self
+
+        def propagate_callback_context(self, _):
+            return nullcontext()
 
         def call_on_fit_task_begin(self, **_):
             return self

@@ -15,6 +15,7 @@ from common import (
     every_rbm,
     outputs,
 )
+from sklearn_ebm import DBNTransformer
 
 
 class Recorder:
@@ -147,6 +148,21 @@ def test_callbacks_in_a_pipeline(estimator, propagated, digits, labels, callback
     assert pipeline.predict(digits[:5]).shape == (5,)
 
 
+@pytest.mark.parametrize("up_down_n_iter", [0, 2])
+def test_callback_sees_the_layers_of_a_deep_network(up_down_n_iter, digits, callbacks):
+    model = DBNTransformer(
+        (6, 5), n_iter=(3, 2), up_down_n_iter=up_down_n_iter, random_state=0
+    )
+    recorder = PropagatedRecorder()
+    watched = clone(model).set_callbacks(recorder).fit(digits[:100])
+    assert_same_model(watched, clone(model).fit(digits[:100]))
+    fits = recorder.events.count(("begin", "fit"))
+    assert fits == recorder.events.count(("end", "fit")) == 3  # its own, and layers'
+    assert recorder.n_epochs == 5
+    assert recorder.events.count(("end", "up-down")) == (up_down_n_iter > 0)
+    assert recorder.events[-2:] == [("end", "fit"), "teardown"]
+
+
 # ---- A progress bar ----
 
 
@@ -164,6 +180,15 @@ def test_progress_bar_changes_nothing(estimator, digits, progress_bar, capsys):
     assert_same_model(model, clone(estimator).fit(digits[:100]))
     printed = capsys.readouterr().out
     assert f"{type(model).__name__} - fit" in printed
+    assert "100%" in printed
+
+
+def test_progress_bar_of_a_deep_network(digits, progress_bar, capsys):
+    model = DBNTransformer((6, 5), n_iter=2, up_down_n_iter=1, random_state=0)
+    watched = clone(model).set_callbacks(progress_bar).fit(digits[:100])
+    assert_same_model(watched, clone(model).fit(digits[:100]))
+    printed = capsys.readouterr().out
+    assert "DBNTransformer - fit" in printed
     assert "100%" in printed
 
 

@@ -5,6 +5,8 @@ of the one below. What comes out are fitted machines: estimators take their para
 from them, and keep of them what `states_of` returns, to go on with.
 """
 
+from contextlib import nullcontext
+
 import numpy as np
 
 from .._machines import Machine, dense_rows
@@ -76,7 +78,7 @@ def one_a_layer(value, n_layers, name):
     return list(value)
 
 
-def pretrain(rbms, X, method="fit"):
+def pretrain(rbms, X, method="fit", around=nullcontext):
     """Train machines one after the other, each on the means of the one below.
 
     Of the means there are never those of more than two layers. An interrupt is
@@ -93,11 +95,15 @@ def pretrain(rbms, X, method="fit"):
 
     method : {"fit", "partial_fit"}, default="fit"
         How each machine is trained.
+
+    around : callable, default=nullcontext
+        Is given each machine before its training, and returns a context for it.
     """
     inputs = X
     try:
         for rbm in rbms:
-            getattr(rbm, method)(inputs)
+            with around(rbm):
+                getattr(rbm, method)(inputs)
             if rbm is not rbms[-1]:
                 inputs = means_up(rbm, inputs, rbm.components_.dtype)
     except KeyboardInterrupt:

@@ -1,6 +1,7 @@
 """Deep belief networks."""
 
 import time
+from contextlib import contextmanager
 from numbers import Integral, Real
 
 import numpy as np
@@ -8,11 +9,13 @@ from sklearn.utils import check_random_state
 
 from .._training import epoch_order, minibatch_rates
 from .._validation import (
+    CallbackSupportMixin,
     Interval,
     StrOptions,
     TupleOf,
     check_parameters,
     check_rows,
+    with_callbacks,
 )
 from ..monitoring import extended, report
 from ._fitted_dbn import FittedDBN
@@ -31,7 +34,7 @@ from .rbm import RBM
 UP_DOWN_KEY = 0xC2B2AE3D27D4EB4F
 
 
-class DBNTransformer(FittedDBN):
+class DBNTransformer(CallbackSupportMixin, FittedDBN):
     """Deep belief network (DBN).
 
     Layers of binary hidden units h1, h2, ... above the visible units v. The two
@@ -240,6 +243,7 @@ class DBNTransformer(FittedDBN):
 
     # ---- Training ----
 
+    @with_callbacks
     def fit(self, X, y=None):
         """Fit the model to the data X.
 
@@ -260,14 +264,32 @@ class DBNTransformer(FittedDBN):
         rbms = self._new_stack()
         # The machine of the first layer will warn of values out of range.
         X, _ = check_rows(self, X, reset=True, quiet=True)
+        callbacks = self._init_callback_context(
+            max_subtasks=len(rbms) + bool(self.up_down_n_iter)
+        )
+        given = {"estimator": self, "X": X, "y": y}
+        callbacks.call_on_fit_task_begin(**given)
+
+        @contextmanager
+        def task(rbm):
+            layer = callbacks.subcontext(task_name="layer")
+            with layer.propagate_callback_context(rbm):
+                layer.call_on_fit_task_begin(**given)
+                yield
+            layer.call_on_fit_task_end(**given)
+
         try:
-            pretrain(rbms, X)
+            pretrain(rbms, X, around=task)
         finally:
             if rbms[-1].__sklearn_is_fitted__():
                 # Also when interrupted: what has been learned is kept.
                 self._store(rbms, goes_on=False)
         if self.up_down_n_iter:
+            together = callbacks.subcontext(task_name="up-down")
+            together.call_on_fit_task_begin(**given)
             self._train_up_down(X, self.up_down_n_iter)
+            together.call_on_fit_task_end(**given)
+        callbacks.call_on_fit_task_end(**given, reconstruction_attributes=dict)
         return self
 
     def partial_fit(self, X, y=None):
