@@ -21,6 +21,7 @@ KERNELS = [
     "_ais",
     "_products",
     "_mean_field",
+    "_passes",
     "_units",
     "_unit_trainer",
     "_sparse_codes",

@@ -63,19 +63,38 @@ cdef void multiply(
         )
 
 
-def product(const real[:, ::1] a, const real[:, ::1] b):
-    """The product of two matrices, in blocks."""
-    cdef int m = <int> a.shape[0], k = <int> a.shape[1], n = <int> b.shape[1]
-    if b.shape[0] != k:
-        raise ValueError(f"cannot multiply (., {k}) with ({b.shape[0]}, .)")
+def product(
+    const real[:, ::1] a, const real[:, ::1] b, *, bint a_turned=False,
+    bint b_turned=False, out=None, double beta=0.0, int most_threads=0,
+):
+    """a b + beta out, in blocks; either factor as it is or turned.
+
+    The sum replaces `out`, or is a new matrix. 0 threads are as many as there are.
+    """
+    cdef int m, n, k, k_of_b
+    m, k = <int> a.shape[0], <int> a.shape[1]
+    if a_turned:
+        m, k = k, m
+    k_of_b, n = <int> b.shape[0], <int> b.shape[1]
+    if b_turned:
+        k_of_b, n = n, k_of_b
+    if k_of_b != k:
+        raise ValueError(f"cannot multiply (., {k}) with ({k_of_b}, .)")
+    if out is None:
+        out, beta = np.zeros((m, n), np.float32 if real is float else np.float64), 0
+    cdef real[:, ::1] c = out
+    if c.shape[0] != m or c.shape[1] != n:
+        raise ValueError(f"a product of shape ({m}, {n}) does not go into {out.shape}")
+    if m == 0 or n == 0:
+        return out
+    if k == 0:
+        out *= beta
+        return out
     cdef int n_across = (n + COLUMNS - 1) // COLUMNS
     cdef int n_blocks = (m + ROWS - 1) // ROWS * n_across
-    dtype = np.float32 if real is float else np.float64
-    out = np.zeros((m, n), dtype)
-    if m == 0 or n == 0 or k == 0:
-        return out
-    cdef real[:, ::1] c = out
     cdef int n_threads = effective_n_threads(<double> m * n * k, LEAST_WORK)
+    if most_threads > 0:
+        n_threads = min(n_threads, most_threads)
     cdef int block, i, j
     with single_threaded_blas:
         for block in prange(
@@ -84,8 +103,11 @@ def product(const real[:, ::1] a, const real[:, ::1] b):
             i = block // n_across * ROWS
             j = block % n_across * COLUMNS
             multiply(
-                sizeof(real), False, False, min(ROWS, m - i), min(COLUMNS, n - j), k,
-                1.0, &a[i, 0], k, &b[0, j], n, 0.0, &c[i, j], n,
+                sizeof(real), a_turned, b_turned, min(ROWS, m - i),
+                min(COLUMNS, n - j), k, 1.0,
+                &a[0, i] if a_turned else &a[i, 0], <int> a.shape[1],
+                &b[j, 0] if b_turned else &b[0, j], <int> b.shape[1],
+                beta, &c[i, j], n,
             )
     return out
 
