@@ -16,6 +16,7 @@ from .._gibbs import Layer, Purpose, half_sweep
 from .._panels import Panels
 from .._rows import Rows
 from .._validation import check_count, check_rows, check_states, random_key
+from ._labels import codes_of
 
 # Rows whose hidden fields are held at a time.
 CHUNK = 2000
@@ -316,19 +317,6 @@ def scores_of(X, rows, parameters, hidden=False):
             fields, labels, intercept_label, means[part] if hidden else None
         )
     return scores, means
-
-
-def codes_of(y, classes):
-    """Places of labels in the sorted array of classes."""
-    if len(y) == 0:
-        return np.zeros(0, np.intp)
-    unknown = np.setdiff1d(y, classes)
-    if len(unknown):
-        raise ValueError(
-            f"y has labels {unknown.tolist()} that are not among the classes "
-            f"{classes.tolist()}."
-        )
-    return np.searchsorted(classes, y)
 
 
 def _draw_labels(log_odds, key, step):

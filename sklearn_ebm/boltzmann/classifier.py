@@ -6,8 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.special import expit, log_softmax
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length
 
 from .._classifier import ClassifierTrainer
 from .._rows import Rows
@@ -23,7 +22,8 @@ from .._validation import (
     with_callbacks,
 )
 from ..monitoring import Stopping, extended
-from ._fitted_classifier import FittedClassifier, codes_of, scores_of
+from ._fitted_classifier import FittedClassifier, scores_of
+from ._labels import check_classes, check_labels, codes_of
 
 # What is known of every epoch.
 HISTORY = ["learning_rate", "seconds", "weight_norm", "log_likelihood", "accuracy"]
@@ -369,7 +369,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         if self.early_stopping:
             raise ValueError("partial_fit does not support early_stopping=True.")
         goes_on = hasattr(self, "_state")
-        classes = self._check_classes(classes, goes_on)
+        classes = check_classes(self, classes, goes_on)
         X, rows, codes, division = self._begin(X, y, classes, goes_on)
         run = Run(self._trainer(rows, codes, division), division)
         rates = np.full(run.n_batches, float(self.learning_rate))
@@ -385,7 +385,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         Returns X, its Rows, the number of every row's class (-1 if not known) and
         which rows are trained on.
         """
-        labels, known = self._check_labels(y)
+        labels, known = check_labels(self, y)
         if goes_on and len(self._state["parameters"][0]) != self.n_components:
             raise ValueError(
                 f"n_components={self.n_components} does not fit the model that "
@@ -417,43 +417,6 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         else:
             self._initialise(rows, codes, classes, key, rng)
         return X, rows, codes, division
-
-    def _check_labels(self, y):
-        """Return the labels, and which of them are known."""
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is "
-                "None."
-            )
-        labels = column_or_1d(y, warn=True)
-        if self.unlabeled is None:
-            known = np.ones(len(labels), bool)
-        else:
-            known = np.broadcast_to(labels != self.unlabeled, labels.shape)
-        if known.any():
-            check_classification_targets(labels[known])
-        return labels, known
-
-    def _check_classes(self, classes, goes_on):
-        """Return the classes that partial_fit is told of, sorted, or None."""
-        if classes is None:
-            if not goes_on:
-                raise ValueError(
-                    "classes must be passed on the first call to partial_fit."
-                )
-            return None
-        classes = np.unique(column_or_1d(classes))
-        if goes_on and not np.array_equal(classes, self.classes_):
-            raise ValueError(
-                f"classes={classes.tolist()} are not those of the model so far, "
-                f"{self.classes_.tolist()}."
-            )
-        if self.unlabeled is not None and np.any(classes == self.unlabeled):
-            raise ValueError(
-                f"unlabeled={self.unlabeled!r} marks rows without a label and cannot "
-                "be one of the classes."
-            )
-        return classes
 
     def _dtype(self):
         """Dtype of the model that training goes on from."""

@@ -1,0 +1,498 @@
+"""Nets that are pretrained as a stack of RBMs and fine-tuned by back-propagation."""
+
+import math
+import time
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from .._network import Adam, Descent, Dropout, Momentum, Network, minimise, outputs
+from .._openmp import effective_n_threads
+from .._training import Pacer, epoch_order, minibatch_rates
+from .._validation import (
+    CallbackSupportMixin,
+    Interval,
+    StrOptions,
+    check_parameters,
+    check_rows,
+    random_key,
+    with_callbacks,
+)
+from ..monitoring import Stopping, extended
+from ._stack import new_stack, pretrain, recognition
+
+# What is known of every epoch.
+HISTORY = ["learning_rate", "seconds", "loss"]
+# Learning rates by solver, where none is given.
+LEARNING_RATES = {"sgd": 0.1, "adam": 0.001}
+
+
+def _takes_steps(estimator):
+    if estimator.solver == "lbfgs":
+        raise AttributeError(
+            "partial_fit needs a solver that learns from minibatches, not 'lbfgs'."
+        )
+    return True
+
+
+class FineTuned(
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+):
+    """The training and the use of a pretrained net.
+
+    An estimator that derives from it has the parameters below and says what its
+    targets are: `_check_targets`, `_first_targets`, `_targets`, `_output`,
+    `_validation`, and `_monitor`, the number that early stopping watches.
+    """
+
+    _parameter_constraints: dict = {
+        "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "visible": [StrOptions({"bernoulli", "gaussian"})],
+        "pretrain": ["boolean"],
+        "pretrain_learning_rate": [Interval(Real, 0, None, closed="neither"), tuple],
+        "pretrain_batch_size": [Interval(Integral, 1, None, closed="left")],
+        "pretrain_n_iter": [Interval(Integral, 0, None, closed="left"), tuple],
+        "solver": [StrOptions({"sgd", "adam", "lbfgs"})],
+        "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
+        "learning_rate_schedule": [StrOptions({"constant", "linear"})],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "n_iter": [Interval(Integral, 0, None, closed="left")],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "nesterov": ["boolean"],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "input_dropout": [Interval(Real, 0, 1, closed="left")],
+        "dropout": [Interval(Real, 0, 1, closed="left")],
+        "max_norm": [Interval(Real, 0, None, closed="neither"), None],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    # ---- Training ----
+
+    @with_callbacks
+    def fit(self, X, y):
+        """Pretrain the net with the data X, and fine-tune it to the targets y.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data.
+
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets: labels for a classifier, numbers for a regressor.
+
+        Returns
+        -------
+        self : object
+            The fitted model.
+        """
+        self._check_parameters()
+        goes_on = self.warm_start and hasattr(self, "_state")
+        given = {"X": X, "y": y}
+        X, targets, division = self._begin(X, y, None, goes_on)
+        callbacks = self._init_callback_context(max_subtasks=self.n_iter)
+        callbacks.call_on_fit_task_begin(estimator=self, **given)
+        if self.pretrain and not goes_on:
+            self._pretrain(X)
+        run = _Run(self, X, targets, division)
+        try:
+            self._fine_tune(run, callbacks, given)
+        finally:
+            # Also when interrupted: what has been learned is kept.
+            self._store(run)
+        callbacks.call_on_fit_task_end(
+            estimator=self, **given, reconstruction_attributes=dict
+        )
+        return self
+
+    def _one_pass(self, X, y, classes=None):
+        """Train on one pass over minibatches, as `partial_fit`."""
+        self._check_parameters()
+        if self.early_stopping:
+            raise ValueError("partial_fit does not support early_stopping=True.")
+        goes_on = hasattr(self, "_state")
+        X, targets, division = self._begin(X, y, classes, goes_on)
+        if self.pretrain and not goes_on:
+            self._pretrain(X)
+        run = _Run(self, X, targets, division)
+        try:
+            self._enter(run.epoch(np.full(run.n_batches, self._rate())))
+        finally:
+            self._store(run)
+        return self
+
+    def _check_parameters(self):
+        check_parameters(self)
+        sizes = self._sizes()
+        if not sizes or not all(_is_count(size) for size in sizes):
+            raise ValueError(
+                f"The 'hidden_layer_sizes' parameter of {type(self).__name__} must be "
+                "one or more positive integers, from the bottom up. Got "
+                f"{self.hidden_layer_sizes!r} instead."
+            )
+        for name in ("dropout", "input_dropout", "max_norm"):
+            if self.solver == "lbfgs" and getattr(self, name):
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} needs solver='sgd' or 'adam': "
+                    "'lbfgs' minimises a function that stays the same."
+                )
+
+    def _sizes(self):
+        return np.ravel(self.hidden_layer_sizes).tolist()
+
+    def _rate(self):
+        if self.learning_rate is None:
+            return LEARNING_RATES.get(self.solver, 0.0)
+        return float(self.learning_rate)
+
+    def _begin(self, X, y, classes, goes_on):
+        """Check the data; begin with new parameters, or go on with those there are.
+
+        Returns X, the targets of all rows, and which rows are trained on.
+        """
+        y = self._check_targets(y)
+        if goes_on:
+            sizes = [each.shape[1] for each in self._state["params"][:-2:2]]
+            if self._sizes() != sizes:
+                raise ValueError(
+                    f"hidden_layer_sizes={self.hidden_layer_sizes!r} does not fit the "
+                    f"model that training goes on from, which has {tuple(sizes)}."
+                )
+        # (Values that the visible units cannot mean are the pretraining's affair.)
+        X, rows = check_rows(self, X, reset=not goes_on, quiet=True)
+        check_consistent_length(X, y)
+        rng = check_random_state(self.random_state)
+        key = self._state["key"] if goes_on else random_key(rng)
+        state = self._state if goes_on else self._first_targets(y, classes)
+        targets, known = self._targets(y, state)
+        fraction = self.validation_fraction if self.early_stopping else 0
+        division = _Division(known, fraction, key)
+        if not goes_on:
+            self._initialise(rows, state, key, rng)
+        dtype = self._state["params"][0].dtype
+        return X, targets if targets.dtype == np.int32 else targets.astype(dtype), division
+
+    def _initialise(self, rows, state, key, rng):
+        """Parameters and random keys before the first epoch."""
+        sizes = [rows.n_columns, *self._sizes(), state["n_outputs"]]
+        params = []
+        for layer, (below, size) in enumerate(zip(sizes, sizes[1:], strict=False)):
+            # Four times as far for logistic units (Glorot & Bengio 2010).
+            gain = 4 if layer < len(sizes) - 2 else 1
+            bound = gain * math.sqrt(6 / (below + size))
+            params.append(rng.uniform(-bound, bound, (below, size)).astype(rows.dtype))
+            params.append(np.zeros(size, rows.dtype))
+        seed = int(rng.randint(np.iinfo(np.int32).max))
+        state |= {"params": params, "key": key, "step": 0, "stack_seed": seed}
+        self.__dict__.pop("best_n_iter_", None)
+        self.__dict__.update(
+            self._public(params, state),
+            _state=state,
+            n_iter_=0,
+            history_={name: [] for name in HISTORY},
+            n_layers_=len(sizes),
+            n_outputs_=sizes[-1],
+            out_activation_=self._output(state).name,
+        )
+
+    def _pretrain(self, X):
+        """Put what a stack of RBMs learns from X in place of the hidden layers."""
+        rbms = new_stack(
+            self,
+            self._sizes(),
+            check_random_state(self._state["stack_seed"]),
+            learning_rate=self.pretrain_learning_rate,
+            n_iter=self.pretrain_n_iter,
+            batch_size=self.pretrain_batch_size,
+        )
+        try:
+            pretrain(rbms, X)
+        finally:
+            # An interrupted stack is as far as it got.
+            if all(hasattr(rbm, "components_") for rbm in rbms):
+                params = list(self._state["params"])
+                params[:-2:2], params[1:-2:2] = recognition(rbms)
+                dtype = params[-1].dtype
+                params = [np.array(each, dtype, order="C") for each in params]
+                self._state["params"] = params
+                self.__dict__.update(self._public(params, self._state))
+
+    def _fine_tune(self, run, callbacks, given):
+        """Train for n_iter epochs, or until something says that it is enough."""
+
+        def begun():
+            task = callbacks.subcontext(task_name="epoch")
+            task.call_on_fit_task_begin(estimator=self, **given)
+            return task
+
+        def ended(task, entry):
+            entry |= run.measure()
+            self._enter(entry)
+            run.see(entry, self.n_iter_)
+            stop = task.call_on_fit_task_end(
+                estimator=self,
+                **given,
+                reconstruction_attributes=lambda: self._fitted(run),
+            )
+            return stop or run.done
+
+        if self.solver == "lbfgs":
+            if self.n_iter:
+                run.minimise(self.n_iter, self.tol, lambda e: ended(begun(), e))
+            return
+        for epoch in range(self.n_iter):
+            task = begun()
+            rates = minibatch_rates(
+                self._rate(),
+                self.learning_rate_schedule,
+                epoch,
+                self.n_iter,
+                run.n_batches,
+            )
+            if ended(task, run.epoch(rates)):
+                break
+
+    def _enter(self, entry):
+        """Enter an epoch in the history."""
+        # An interrupt finds all of an epoch's entry or nothing of it; and whoever
+        # kept the history as it was keeps it so.
+        self.__dict__.update(
+            history_=extended(self.history_, self.n_iter_, entry),
+            n_iter_=self.n_iter_ + 1,
+        )
+        if self.verbose:
+            _report(self, entry)
+
+    def _fitted(self, run):
+        """Return the public attributes that a run has arrived at."""
+        if run.best is None:
+            return self._public([p.copy() for p in run.params], self._state)
+        fitted = self._public(run.best["parameters"], self._state)
+        return fitted | {"best_n_iter_": run.best["n_iter"]}
+
+    def _public(self, params, state):
+        return {"coefs_": list(params[::2]), "intercepts_": list(params[1::2])}
+
+    def _store(self, run):
+        """Keep what a run has arrived at, and what it needs to go on."""
+        self.__dict__.pop("best_n_iter_", None)
+        self.__dict__.update(
+            self._fitted(run),
+            _state=self._state | run.state(),
+        )
+
+    @property
+    def loss_curve_(self):
+        """The objective in every epoch."""
+        return self.history_["loss"]
+
+    # ---- Use ----
+
+    def transform(self, X):
+        """Compute the activities of the last hidden layer.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The data to be transformed.
+
+        Returns
+        -------
+        h : ndarray of shape (n_samples, n_units)
+            Activities, between 0 and 1.
+        """
+        return self._outputs(X, hidden=True)
+
+    def _outputs(self, X, hidden=False):
+        """Fields of the outputs, or activities of the last hidden layer."""
+        check_is_fitted(self)
+        X, rows = check_rows(self, X, quiet=True)
+        params = [
+            each.astype(rows.dtype, copy=False)
+            for pair in zip(self.coefs_, self.intercepts_, strict=True)
+            for each in pair
+        ]
+        return outputs(Network(self._output(self._state)), params, X, hidden)
+
+    @property
+    def _n_features_out(self):
+        return self.coefs_[-1].shape[0]
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "coefs_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if not hasattr(self, "coefs_"):
+            return
+        shapes = [each.shape for each in self.coefs_]
+        biases = [each.shape for each in getattr(self, "intercepts_", ())]
+        joined = all(a[1] == b[0] for a, b in zip(shapes, shapes[1:], strict=False))
+        if (
+            not joined
+            or biases != [shape[1:] for shape in shapes]
+            or shapes[0][0] != self.n_features_in_
+            or shapes[-1][1] != self.n_outputs_
+        ):
+            raise ValueError(
+                f"The restored {type(self).__name__} is damaged: coefs_ have shapes "
+                f"{shapes}, intercepts_ {biases}."
+            )
+
+
+class _Division:
+    """Rows to train on, and rows held out of the training."""
+
+    def __init__(self, known, fraction, key):
+        rows = np.flatnonzero(known)
+        n_held_out = math.ceil(fraction * len(rows))
+        if n_held_out and n_held_out == len(rows):
+            raise ValueError(
+                f"validation_fraction={fraction} leaves no rows to train on of the "
+                f"{len(rows)} that have targets."
+            )
+        order = np.random.default_rng([key, 0, 2]).permutation(rows)
+        self.held_out = np.sort(order[:n_held_out])
+        self.training = np.sort(order[n_held_out:])
+
+
+class _Run:
+    """The fine-tuning of one call of `fit` or `partial_fit`."""
+
+    def __init__(self, model, X, targets, division):
+        state = model._state
+        self.model, self.key, self.division = model, state["key"], division
+        self.params = params = [p.copy() for p in state["params"]]
+        self.name = "moments" if model.solver == "adam" else "velocity"
+        if model.solver == "adam":
+            optimiser = Adam(params, state.get("moments"))
+        else:
+            optimiser = Momentum(
+                params, model.momentum, model.nesterov, state.get("velocity")
+            )
+        n_hidden = len(params) // 2 - 1
+        self.descent = Descent(
+            Network(model._output(state), model.weight_decay),
+            optimiser,
+            params,
+            X,
+            targets,
+            Dropout(
+                [model.input_dropout] + [model.dropout] * n_hidden,
+                [len(p) for p in params[::2]],
+                self.key,
+                params[0].dtype,
+            ),
+            model.batch_size,
+            model.max_norm,
+            state["step"],
+        )
+        self.n_batches = -(-len(division.training) // model.batch_size)
+        self.pacer = Pacer(effective_n_threads())
+        self.stopping = None
+        if model.early_stopping:
+            self.stopping = Stopping(model._monitor, model.tol, model.n_iter_no_change)
+            self.held_out = X[division.held_out], targets[division.held_out]
+
+    def epoch(self, rates):
+        """Train on every row once; returns what to enter in the history."""
+        order = epoch_order(self.division.training, self.key, self.descent.step)
+        begin = time.perf_counter()
+        loss = self.descent.epoch(order, rates, self.pacer)
+        seconds = time.perf_counter() - begin
+        rate = float(rates[0]) if len(rates) else np.nan
+        return {"learning_rate": rate, "seconds": seconds, "loss": loss}
+
+    def minimise(self, n_iter, tol, ended):
+        """Train by L-BFGS."""
+        descent, begin = self.descent, time.perf_counter()
+
+        def after(loss):
+            nonlocal begin
+            seconds = time.perf_counter() - begin
+            stop = ended({"learning_rate": np.nan, "seconds": seconds, "loss": loss})
+            begin = time.perf_counter()
+            return stop
+
+        minimise(
+            descent.network,
+            self.params,
+            descent.X,
+            descent.targets,
+            self.division.training,
+            n_iter,
+            tol,
+            after,
+        )
+
+    def measure(self):
+        """Return what the rows held out say."""
+        if self.stopping is None:
+            return {}
+        X, targets = self.held_out
+        network = Network(self.descent.network.output)
+        return self.model._validation(outputs(network, self.params, X), targets)
+
+    def see(self, entry, n_iter):
+        """Take note of what has been entered as epoch n_iter."""
+        if self.stopping is not None:
+            self.stopping.see(entry, n_iter, [p.copy() for p in self.params])
+
+    @property
+    def best(self):
+        """The best epoch, or None where the last one is to be kept."""
+        return None if self.stopping is None else self.stopping.best
+
+    @property
+    def done(self):
+        return self.stopping is not None and self.stopping.done
+
+    def state(self):
+        """Return what another run needs to go on."""
+        return {
+            "params": [p.copy() for p in self.params],
+            "step": int(self.descent.step),
+            self.name: self.descent.optimiser.state(),
+        }
+
+
+def _is_count(value):
+    return isinstance(value, Integral) and not isinstance(value, bool) and value > 0
+
+
+def _report(model, entry):
+    """Print a line about an epoch."""
+    text = f"loss = {entry['loss']:.4f}"
+    for name, value in entry.items():
+        if name.startswith("validation_"):
+            text += f", {name.replace('_', ' ')} = {value:.4f}"
+    print(
+        f"[{type(model).__name__}] Iteration {model.n_iter_}, {text}, "
+        f"time = {entry['seconds']:.2f}s"
+    )
+
+
+partial_fit_available = available_if(_takes_steps)

@@ -1,0 +1,55 @@
+"""Labels as classifiers are given them: checks, and numbers in their place."""
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+
+def check_labels(estimator, y):
+    """Return the labels, and which of them are known: not `unlabeled`."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is "
+            "None."
+        )
+    labels = column_or_1d(y, warn=True)
+    if estimator.unlabeled is None:
+        known = np.ones(len(labels), bool)
+    else:
+        known = np.broadcast_to(labels != estimator.unlabeled, labels.shape)
+    if known.any():
+        check_classification_targets(labels[known])
+    return labels, known
+
+
+def check_classes(estimator, classes, goes_on):
+    """Return the classes that partial_fit is told of, sorted, or None."""
+    if classes is None:
+        if not goes_on:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        return None
+    classes = np.unique(column_or_1d(classes))
+    if goes_on and not np.array_equal(classes, estimator.classes_):
+        raise ValueError(
+            f"classes={classes.tolist()} are not those of the model so far, "
+            f"{estimator.classes_.tolist()}."
+        )
+    if estimator.unlabeled is not None and np.any(classes == estimator.unlabeled):
+        raise ValueError(
+            f"unlabeled={estimator.unlabeled!r} marks rows without a label and cannot "
+            "be one of the classes."
+        )
+    return classes
+
+
+def codes_of(y, classes):
+    """Places of labels in the sorted array of classes."""
+    if len(y) == 0:
+        return np.zeros(0, np.intp)
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise ValueError(
+            f"y has labels {unknown.tolist()} that are not among the classes "
+            f"{classes.tolist()}."
+        )
+    return np.searchsorted(classes, y)
