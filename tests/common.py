@@ -15,12 +15,14 @@ import time
 import joblib
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 
 from sklearn_ebm import (
     ICA,
     RBM,
     BernoulliRBM,
+    DBNClassifier,
+    DBNRegressor,
     DBNTransformer,
     FactorAnalysis,
     GaussianRBM,
@@ -58,6 +60,30 @@ CLASSIFIERS = [
         weight_decay=1e-3,
         random_state=0,
     ),
+    DBNClassifier(
+        (8, 6), n_iter=20, batch_size=10, pretrain_n_iter=2, random_state=0
+    ),
+    DBNClassifier(
+        (8,),
+        solver="adam",
+        learning_rate=0.01,
+        dropout=0.1,
+        max_norm=4.0,
+        n_iter=60,
+        pretrain_n_iter=2,
+        random_state=0,
+    ),
+    DBNClassifier(8, solver="lbfgs", pretrain=False, n_iter=40, random_state=0),
+]
+REGRESSORS = [
+    DBNRegressor(
+        (8, 6),
+        visible="gaussian",
+        batch_size=10,
+        n_iter=20,
+        pretrain_n_iter=2,
+        random_state=0,
+    ),
 ]
 # Their transform gives features back, filled in.
 IMPUTERS = [
@@ -85,6 +111,7 @@ PUBLIC_ESTIMATORS = [
     SparseCoding(n_components=4, max_iter=3, batch_size=None, random_state=0),
     SparseCoding(n_components=4, max_iter=3, algorithm="omp", random_state=0),
     *CLASSIFIERS,
+    *REGRESSORS,
     *IMPUTERS,
 ]
 # Large enough for several threads; batches below and above 128 rows.
@@ -129,8 +156,8 @@ every_rbm = pytest.mark.parametrize("estimator", BOLTZMANN_ESTIMATORS, ids=name_
 
 
 def labels_for(model, X):
-    """What `fit` takes besides X: labels for a classifier (any will do)."""
-    if not is_classifier(model):
+    """What `fit` takes besides X: targets of a classifier or regressor, of any kind."""
+    if not (is_classifier(model) or is_regressor(model)):
         return ()
     n_rows = X.shape[0] if getattr(X, "shape", ()) else np.size(X)
     return (np.arange(n_rows) % 3,)

@@ -29,8 +29,6 @@ from .._validation import (
 from ..monitoring import Stopping, extended
 from ._stack import new_stack, pretrain, recognition
 
-# What is known of every epoch.
-HISTORY = ["learning_rate", "seconds", "loss"]
 # Learning rates by solver, where none is given.
 LEARNING_RATES = {"sgd": 0.1, "adam": 0.001}
 
@@ -156,9 +154,14 @@ class FineTuned(
     def _sizes(self):
         return np.ravel(self.hidden_layer_sizes).tolist()
 
+    def _entries(self):
+        """Names of what is known of every epoch."""
+        steps = [] if self.solver == "lbfgs" else ["learning_rate"]
+        return [*steps, "seconds", "loss"]
+
     def _rate(self):
         if self.learning_rate is None:
-            return LEARNING_RATES.get(self.solver, 0.0)
+            return LEARNING_RATES[self.solver]
         return float(self.learning_rate)
 
     def _begin(self, X, y, classes, goes_on):
@@ -205,7 +208,7 @@ class FineTuned(
             self._public(params, state),
             _state=state,
             n_iter_=0,
-            history_={name: [] for name in HISTORY},
+            history_={name: [] for name in self._entries()},
             n_layers_=len(sizes),
             n_outputs_=sizes[-1],
             out_activation_=self._output(state).name,
@@ -423,8 +426,7 @@ class _Run:
         begin = time.perf_counter()
         loss = self.descent.epoch(order, rates, self.pacer)
         seconds = time.perf_counter() - begin
-        rate = float(rates[0]) if len(rates) else np.nan
-        return {"learning_rate": rate, "seconds": seconds, "loss": loss}
+        return {"learning_rate": float(rates[0]), "seconds": seconds, "loss": loss}
 
     def minimise(self, n_iter, tol, ended):
         """Train by L-BFGS."""
@@ -433,7 +435,7 @@ class _Run:
         def after(loss):
             nonlocal begin
             seconds = time.perf_counter() - begin
-            stop = ended({"learning_rate": np.nan, "seconds": seconds, "loss": loss})
+            stop = ended({"seconds": seconds, "loss": loss})
             begin = time.perf_counter()
             return stop
 

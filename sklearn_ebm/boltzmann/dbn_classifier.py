@@ -152,8 +152,8 @@ class DBNClassifier(ClassifierMixin, FineTuned):
         parameters were initialised.
 
     history_ : dict of list
-        For every epoch: "learning_rate" (of its first minibatch), "seconds" of
-        training, "loss" (cross-entropy in nats, and the penalty), the mean over
+        For every epoch: "learning_rate" (of its first minibatch; not for "lbfgs"),
+        "seconds" of training, "loss" (cross-entropy in nats, and the penalty), the mean over
         the training rows, each as it was just before the step that it contributed
         to. With `early_stopping` also "validation_log_likelihood"
         (nats a row) and "validation_accuracy", of the
@@ -319,7 +319,8 @@ class DBNClassifier(ClassifierMixin, FineTuned):
         y : ndarray of shape (n_samples,)
             The most probable labels.
         """
-        return self.classes_.take(self._outputs(X).argmax(axis=1))
+        best = self._outputs(X).argmax(axis=1)
+        return self.classes_[best]
 
     def predict_proba(self, X):
         """Compute the probabilities of the labels.

@@ -133,8 +133,8 @@ class DBNRegressor(RegressorMixin, FineTuned):
         parameters were initialised.
 
     history_ : dict of list
-        For every epoch: "learning_rate" (of its first minibatch), "seconds" of
-        training, "loss" (half the squared error of targets with mean 0 and variance 1,
+        For every epoch: "learning_rate" (of its first minibatch; not for "lbfgs"),
+        "seconds" of training, "loss" (half the squared error of targets with mean 0 and variance 1,
         summed over the outputs, and the penalty), the mean over
         the training rows, each as it was just before the step that it contributed
         to. With `early_stopping` also "validation_r2", of the
