@@ -80,7 +80,7 @@ class Network:
         the objective.
 
     n_threads : int, default=0
-        Most threads to work on; 0 for as many as there are.
+        Threads to work on; 0 for as many as there are.
     """
 
     def __init__(self, output, weight_decay=0.0, n_threads=0):
@@ -116,7 +116,7 @@ class Network:
         activities = [X]
         for layer, (W, b) in enumerate(zip(weights, biases, strict=True)):
             fields = self._room(("up", layer), (len(X), W.shape[1]), X.dtype)
-            product(activities[-1], W, out=fields, most_threads=self.n_threads)
+            product(activities[-1], W, out=fields, n_threads=self.n_threads)
             if layer < len(weights) - 1:
                 activate(fields, b, masks[layer + 1], self.n_threads)
             else:
@@ -162,7 +162,7 @@ class Network:
             if layer:
                 below = self._room(("down", layer), inputs.shape, W.dtype)
                 product(
-                    delta, W, b_turned=True, out=below, most_threads=self.n_threads
+                    delta, W, b_turned=True, out=below, n_threads=self.n_threads
                 )
                 multiply_by_slopes(below, inputs, masks[layer], self.n_threads)
                 delta = below
@@ -178,7 +178,7 @@ class Network:
             a_turned=True,
             out=grad,
             beta=self.weight_decay,
-            most_threads=self.n_threads,
+            n_threads=self.n_threads,
         )
         return grad
 

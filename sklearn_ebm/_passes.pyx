@@ -29,17 +29,19 @@ ctypedef fused real:
     double
 
 
-cdef int team_size(Py_ssize_t work, Py_ssize_t least, int most):
-    cdef int n_threads = effective_n_threads(work, least)
-    return n_threads if most == 0 else min(n_threads, most)
+cdef int team_size(Py_ssize_t work, Py_ssize_t least, int n_threads):
+    """How many threads work: n_threads, or what there are for 0; one for little."""
+    if n_threads == 0:
+        return effective_n_threads(work, least)
+    return n_threads if work >= least else 1
 
 
 def activate(
     real[:, ::1] fields, const real[::1] bias, const real[:, ::1] mask=None,
-    int most_threads=0,
+    int n_threads=0,
 ):
     """fields <- logistic(fields + bias) * mask."""
-    cdef Py_ssize_t n_rows = fields.shape[0], n = fields.shape[1], r, j
+    cdef Py_ssize_t n_rows = fields.shape[0], n = fields.shape[1]
     if bias.shape[0] != n or (
         mask is not None and (mask.shape[0] != n_rows or mask.shape[1] != n)
     ):
@@ -48,31 +50,40 @@ def activate(
         return
     cdef const Leaves *leaves = select_leaves(sizeof(real))
     cdef Py_ssize_t n_panels = (n + leaves.lanes - 1) // leaves.lanes
-    cdef int n_threads = team_size(n_rows * n, LEAST_ACTIVITIES, most_threads)
+    n_threads = team_size(n_rows * n, LEAST_ACTIVITIES, n_threads)
     # The leaves want whole panels on cache lines.
     memory = aligned(n_threads * n_panels * PANEL_BYTES)
     cdef char *room = address(memory)
-    cdef real *row
-    cdef bint masked = mask is not None
     cdef int thread, team
     with nogil, parallel(num_threads=n_threads):
         thread = omp_get_thread_num()
         team = omp_get_num_threads()
-        row = <real *> (room + thread * n_panels * PANEL_BYTES)
-        for r in range(bound(n_rows, thread, team), bound(n_rows, thread + 1, team)):
+        activate_rows(
+            leaves, fields, bias, mask, bound(n_rows, thread, team),
+            bound(n_rows, thread + 1, team), room + thread * n_panels * PANEL_BYTES,
+        )
+
+
+cdef void activate_rows(
+    const Leaves *leaves, real[:, ::1] fields, const real[::1] bias,
+    const real[:, ::1] mask, Py_ssize_t start, Py_ssize_t stop, char *room,
+) noexcept nogil:
+    cdef Py_ssize_t n = fields.shape[1], r, j
+    cdef real *row = <real *> room
+    for r in range(start, stop):
+        for j in range(n):
+            row[j] = fields[r, j] + bias[j]
+        leaves.logistic(room, (n + leaves.lanes - 1) // leaves.lanes)
+        if mask is None:
+            memcpy(&fields[r, 0], row, n * sizeof(real))
+        else:
             for j in range(n):
-                row[j] = fields[r, j] + bias[j]
-            leaves.logistic(<char *> row, n_panels)
-            if masked:
-                for j in range(n):
-                    fields[r, j] = row[j] * mask[r, j]
-            else:
-                memcpy(&fields[r, 0], row, n * sizeof(real))
+                fields[r, j] = row[j] * mask[r, j]
 
 
 def slopes(
     real[:, ::1] delta, const real[:, ::1] activity, const real[:, ::1] mask=None,
-    int most_threads=0,
+    int n_threads=0,
 ):
     """delta <- delta * d activity / d field, with what `activate` made of the field."""
     cdef Py_ssize_t n_rows = delta.shape[0], n = delta.shape[1], r, j
@@ -80,7 +91,7 @@ def slopes(
         mask is not None and (mask.shape[0] != n_rows or mask.shape[1] != n)
     ):
         raise ValueError("shapes of delta, activity and mask do not fit")
-    cdef int n_threads = team_size(n_rows * n, LEAST_ACTIVITIES, most_threads)
+    n_threads = team_size(n_rows * n, LEAST_ACTIVITIES, n_threads)
     cdef bint masked = mask is not None
     cdef real a, m
     for r in prange(n_rows, nogil=True, num_threads=n_threads, schedule="static"):
@@ -130,7 +141,7 @@ def cross_entropy(
 
 def momentum_step(
     real[::1] parameters, real[::1] velocity, const real[::1] gradient, double rate,
-    double momentum, bint nesterov, int most_threads=0,
+    double momentum, bint nesterov, int n_threads=0,
 ):
     """velocity <- momentum velocity - rate gradient; parameters move along it.
 
@@ -140,7 +151,7 @@ def momentum_step(
     if velocity.shape[0] != n or gradient.shape[0] != n:
         raise ValueError("shapes of parameters, velocity and gradient do not fit")
     n_blocks = (n + BLOCK - 1) // BLOCK
-    cdef int n_threads = team_size(n, LEAST_PARAMETERS, most_threads)
+    n_threads = team_size(n, LEAST_PARAMETERS, n_threads)
     cdef real r = <real> rate, m = <real> momentum, v
     for block in prange(
         n_blocks, nogil=True, num_threads=n_threads, schedule="static"
@@ -160,14 +171,14 @@ def momentum_step(
 def adam_step(
     real[::1] parameters, real[::1] mean, real[::1] square, const real[::1] gradient,
     double rate, double mean_decay, double square_decay, double epsilon,
-    int most_threads=0,
+    int n_threads=0,
 ):
     """Running means of gradient and its square; parameters move along their ratio."""
     cdef Py_ssize_t n = parameters.shape[0], n_blocks, block, k
     if not n == mean.shape[0] == square.shape[0] == gradient.shape[0]:
         raise ValueError("shapes of parameters, means and gradient do not fit")
     n_blocks = (n + BLOCK - 1) // BLOCK
-    cdef int n_threads = team_size(n, LEAST_PARAMETERS, most_threads)
+    n_threads = team_size(n, LEAST_PARAMETERS, n_threads)
     cdef real r = <real> rate, b1 = <real> mean_decay, b2 = <real> square_decay
     cdef real c1 = <real> (1 - mean_decay), c2 = <real> (1 - square_decay)
     cdef real e = <real> epsilon, g
@@ -181,12 +192,12 @@ def adam_step(
             parameters[k] -= r * mean[k] / (<real> sqrt(square[k]) + e)
 
 
-def cap_columns(real[:, ::1] weights, double max_norm, int most_threads=0):
+def cap_columns(real[:, ::1] weights, double max_norm, int n_threads=0):
     """Scale columns that are longer than max_norm back to it."""
     cdef Py_ssize_t n_rows = weights.shape[0], n = weights.shape[1], n_blocks, block
     n_blocks = (n + COLUMNS - 1) // COLUMNS
     cdef double[::1] squares = np.zeros(n)
-    cdef int n_threads = team_size(n_rows * n, LEAST_PARAMETERS, most_threads)
+    n_threads = team_size(n_rows * n, LEAST_PARAMETERS, n_threads)
     for block in prange(
         n_blocks, nogil=True, num_threads=n_threads, schedule="static"
     ):

@@ -18,9 +18,11 @@ from ._openmp import effective_n_threads
 
 
 cdef enum:
-    # Shape of a block: large enough for BLAS to work at its full speed.
+    # Largest shape of a block: large enough for BLAS to work at its full speed.
     ROWS = 256
     COLUMNS = 256
+    # Blocks are as even as they can be in multiples of this.
+    GRAIN = 16
     # Multiplications that are worth a second thread (some ten microseconds).
     LEAST_WORK = 1000000
 
@@ -63,13 +65,20 @@ cdef void multiply(
         )
 
 
+cdef int even_share(int n, int most) noexcept nogil:
+    """Size of the blocks of n rows or columns, of which none is larger than `most`."""
+    cdef int share = (n - 1) // ((n + most - 1) // most) + 1
+    return (share + GRAIN - 1) // GRAIN * GRAIN
+
+
 def product(
     const real[:, ::1] a, const real[:, ::1] b, *, bint a_turned=False,
-    bint b_turned=False, out=None, double beta=0.0, int most_threads=0,
+    bint b_turned=False, out=None, double beta=0.0, int n_threads=0,
 ):
     """a b + beta out, in blocks; either factor as it is or turned.
 
-    The sum replaces `out`, or is a new matrix. 0 threads are as many as there are.
+    The sum replaces `out`, or is a new matrix. n_threads is what
+    `effective_n_threads` has said, for who calls often; 0 asks it.
     """
     cdef int m, n, k, k_of_b
     m, k = <int> a.shape[0], <int> a.shape[1]
@@ -90,21 +99,24 @@ def product(
     if k == 0:
         out *= beta
         return out
-    cdef int n_across = (n + COLUMNS - 1) // COLUMNS
-    cdef int n_blocks = (m + ROWS - 1) // ROWS * n_across
-    cdef int n_threads = effective_n_threads(<double> m * n * k, LEAST_WORK)
-    if most_threads > 0:
-        n_threads = min(n_threads, most_threads)
+    cdef int tall = even_share(m, ROWS), wide = even_share(n, COLUMNS)
+    cdef int n_across = (n + wide - 1) // wide
+    cdef int n_blocks = (m + tall - 1) // tall * n_across
+    cdef double work = <double> m * n * k
+    if n_threads == 0:
+        n_threads = effective_n_threads(work, LEAST_WORK)
+    elif work < LEAST_WORK:
+        n_threads = 1
     cdef int block, i, j
     with single_threaded_blas:
         for block in prange(
             n_blocks, nogil=True, num_threads=n_threads, schedule="static"
         ):
-            i = block // n_across * ROWS
-            j = block % n_across * COLUMNS
+            i = block // n_across * tall
+            j = block % n_across * wide
             multiply(
-                sizeof(real), a_turned, b_turned, min(ROWS, m - i),
-                min(COLUMNS, n - j), k, 1.0,
+                sizeof(real), a_turned, b_turned, min(tall, m - i),
+                min(wide, n - j), k, 1.0,
                 &a[0, i] if a_turned else &a[i, 0], <int> a.shape[1],
                 &b[j, 0] if b_turned else &b[0, j], <int> b.shape[1],
                 beta, &c[i, j], n,
