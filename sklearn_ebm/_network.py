@@ -307,11 +307,12 @@ class Adam:
         self.n_steps += 1
         t = self.n_steps
         # Both means start at zero, which is made up for.
-        rate *= np.sqrt(1 - SQUARE_DECAY**t) / (1 - MEAN_DECAY**t)
+        root = np.sqrt(1 - SQUARE_DECAY**t)
+        rate *= root / (1 - MEAN_DECAY**t)
         for p, m, s, g in zip(params, self.means, self.squares, grads, strict=True):
             adam_step(
                 p.ravel(), m.ravel(), s.ravel(), g.ravel(), rate, MEAN_DECAY,
-                SQUARE_DECAY, EPSILON, n_threads,
+                SQUARE_DECAY, EPSILON * root, n_threads,
             )  # fmt: skip
 
     def state(self):

@@ -28,13 +28,44 @@ def test_product_is_that_of_integers(shape, dtype):
 
 @floats
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("a_turned", [False, True])
+@pytest.mark.parametrize("b_turned", [False, True])
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+def test_product_of_turned_factors_into_a_matrix(
+    shape, a_turned, b_turned, beta, dtype
+):
+    a, b = (np.rint(4 * x) for x in factors(shape, dtype))
+    out = np.rint(4 * factors((shape[0], shape[2], 1), dtype)[0])
+    wanted = np.float64(a) @ np.float64(b) + beta * out
+    found = product(
+        a.T.copy() if a_turned else a,
+        b.T.copy() if b_turned else b,
+        a_turned=a_turned,
+        b_turned=b_turned,
+        out=out,
+        beta=beta,
+    )
+    assert found is out
+    np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+def test_empty_sum_into_a_matrix(beta):
+    out = np.ones((2, 3))
+    product(np.ones((2, 0)), np.ones((0, 3)), out=out, beta=beta)
+    np.testing.assert_array_equal(out, np.full((2, 3), beta))
+
+
+@floats
+@pytest.mark.parametrize("shape", SHAPES)
 def test_product_is_the_same_on_any_number_of_threads(shape, dtype):
     a, b = factors(shape, dtype)
     found = []
     for n_threads in (1, 2, 5):
         with threadpool_limits(n_threads):
             found.append(product(a, b).tobytes())
-    assert found == found[:1] * 3
+        found.append(product(a, b, n_threads=n_threads).tobytes())
+    assert found == found[:1] * 6
 
 
 def test_limits_of_blas_are_restored():
@@ -52,3 +83,5 @@ def test_empty_products(shape):
 def test_shapes_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="cannot multiply"):
         product(np.ones((2, 3)), np.ones((2, 3)))
+    with pytest.raises(ValueError, match=r"\(2, 3\) does not go into \(3, 2\)"):
+        product(np.ones((2, 2)), np.ones((2, 3)), out=np.ones((3, 2)))
