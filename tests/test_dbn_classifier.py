@@ -1,0 +1,520 @@
+"""Pretrained nets: fine-tuning written out, what the options do, and what is refused."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import expit, softmax
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.preprocessing import minmax_scale
+from threadpoolctl import threadpool_limits
+
+from common import assert_same, assert_same_model, fitted_state, interrupted_after
+from sklearn_ebm import DBNClassifier, DBNRegressor
+from sklearn_ebm._network import Dropout
+from sklearn_ebm._training import epoch_order
+
+KINDS = {"classifier": DBNClassifier, "regressor": DBNRegressor}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def small(kind="classifier", **parameters):
+    settings = {"n_iter": 3, "pretrain_n_iter": 2, "batch_size": 16, "random_state": 0}
+    return KINDS[kind]((9, 7), **settings | parameters)
+
+
+def targets(kind, labels):
+    return labels if kind == "classifier" else labels * 2.5 - 3
+
+
+# ---- One epoch, written out ----
+
+
+def twin_epoch(state, X, y, model):
+    """The parameters after an epoch of SGD, in plain NumPy."""
+    params = [p.copy() for p in state["params"]]
+    velocity = [np.zeros_like(p) for p in params]
+    order = epoch_order(len(X), state["key"], 0)
+    sizes = [len(W) for W in params[::2]]
+    rates = [model.input_dropout, model.dropout, model.dropout]
+    dropout = Dropout(rates, sizes, state["key"], X.dtype)
+    for step, start in enumerate(range(0, len(X), model.batch_size)):
+        rows = order[start : start + model.batch_size]
+        masks = dropout.masks(len(rows), step) or [1, 1, 1]
+        layers, derivatives = [X[rows] * masks[0]], []
+        for layer in range(2):
+            p = expit(layers[-1] @ params[2 * layer] + params[2 * layer + 1])
+            derivatives.append(p * (1 - p) * masks[layer + 1])
+            layers.append(p * masks[layer + 1])
+        fields = layers[-1] @ params[4] + params[5]
+        if isinstance(model, DBNClassifier):
+            weight = state["class_weight"][y[rows], np.newaxis]
+            delta = softmax(fields, axis=1) - np.eye(fields.shape[1])[y[rows]]
+            delta *= weight / len(rows)
+        else:
+            mean, scale = state["y_mean"], state["y_scale"]
+            delta = (fields - (y[rows, np.newaxis] - mean) / scale) / len(rows)
+        for layer in (2, 1, 0):
+            W, b = params[2 * layer], params[2 * layer + 1]
+            grads = [layers[layer].T @ delta + model.weight_decay * W, delta.sum(0)]
+            if layer:
+                delta = (delta @ W.T) * derivatives[layer - 1]
+            for p, v, g in zip((W, b), velocity[2 * layer : 2 * layer + 2], grads):
+                v *= model.momentum
+                v -= model.learning_rate * g
+                p += model.momentum * v - model.learning_rate * g
+        for W in params[::2]:
+            norms = np.linalg.norm(W, axis=0)
+            W *= np.minimum(1, (model.max_norm or np.inf) / norms)
+    return params
+
+
+@every_kind
+@pytest.mark.parametrize("pretrain", [True, False])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"weight_decay": 0.01},
+        {"input_dropout": 0.2, "dropout": 0.5},
+        {"max_norm": 0.5},
+    ],
+)
+def test_epoch_is_the_written_out_one(kind, pretrain, settings, digits, labels):
+    X, y = digits[:100], targets(kind, labels[:100])
+    model = small(
+        kind,
+        pretrain=pretrain,
+        learning_rate=0.1,
+        learning_rate_schedule="constant",
+        **settings,
+    )
+    if kind == "classifier":
+        model.set_params(class_weight={3: 2.0})
+    begin = clone(model).set_params(n_iter=0).fit(X, y)
+    model.set_params(n_iter=1).fit(X, y)
+    wanted = twin_epoch(begin._state, X, y, model)
+    for found, p in zip(model._state["params"], wanted):
+        np.testing.assert_allclose(found, p, rtol=1e-9, atol=1e-11)
+    assert not np.allclose(begin.coefs_[0], model.coefs_[0], atol=1e-6)
+
+
+def test_loss_is_the_mean_of_the_objective(digits, labels):
+    X, y = digits[:100], labels[:100]
+    model = small(batch_size=100, n_iter=1, weight_decay=0.1)
+    begin = clone(model).set_params(n_iter=0).fit(X, y)
+    model.fit(X, y)
+    penalty = 0.05 * sum(np.square(W).sum() for W in begin.coefs_)
+    own = begin.predict_log_proba(X)[np.arange(100), y]
+    assert model.loss_curve_ == pytest.approx([penalty - own.mean()], rel=1e-10)
+
+
+# ---- What the fitted net is ----
+
+
+@every_kind
+def test_outputs_are_those_of_the_attributes(kind, digits, labels):
+    y = targets(kind, labels[:200])
+    model = small(kind).fit(digits[:200], y)
+    a = digits
+    for W, b in zip(model.coefs_[:-1], model.intercepts_[:-1]):
+        a = expit(a @ W + b)
+    np.testing.assert_allclose(model.transform(digits), a, rtol=1e-10)
+    fields = a @ model.coefs_[-1] + model.intercepts_[-1]
+    if kind == "regressor":
+        np.testing.assert_allclose(model.predict(digits), fields[:, 0], rtol=1e-10)
+        assert (model.out_activation_, model.n_outputs_) == ("identity", 1)
+    else:
+        p = softmax(fields, axis=1)
+        np.testing.assert_allclose(model.predict_proba(digits), p, rtol=1e-10)
+        np.testing.assert_allclose(model.predict_log_proba(digits), np.log(p))
+        assert_same(model.predict(digits), model.classes_[p.argmax(axis=1)])
+        assert (model.out_activation_, model.n_outputs_) == ("softmax", 10)
+    assert model.n_layers_ == 4
+    assert [W.shape for W in model.coefs_[:-1]] == [(64, 9), (9, 7)]
+    assert list(model.history_) == ["learning_rate", "seconds", "loss"]
+
+
+@pytest.mark.parametrize("names", [["no", "yes"], [True, False], [3.5, -1.0]])
+def test_labels_of_any_kind(names, digits, labels):
+    names = np.array(names)
+    if names.dtype == float:
+        names = names.astype(int)
+    odd = labels[:200] % 2
+    wanted = small().fit(digits[:200], odd)
+    model = small().fit(digits[:200], np.sort(names)[odd])
+    assert_same(model.classes_, np.sort(names))
+    assert_same(model.predict(digits), model.classes_[wanted.predict(digits)])
+
+
+def test_two_numbers_a_row(digits, labels):
+    y = np.column_stack([labels, digits.sum(axis=1) * 1e3 + 1e6])[:300]
+    model = DBNRegressor((30,), pretrain=False, random_state=0).fit(digits[:300], y)
+    assert model.predict(digits).shape == (1797, 2)
+    assert model.n_outputs_ == 2
+    assert model.score(digits[:300], y) > 0.9
+    # The unit of a target does not matter.
+    other = clone(model).fit(digits[:300], y * [1, 1024])
+    np.testing.assert_allclose(
+        other.predict(digits), model.predict(digits) * [1, 1024], rtol=1e-9
+    )
+
+
+def test_constant_target(digits):
+    model = small("regressor").fit(digits[:50], np.full(50, 7.0))
+    assert np.abs(model.predict(digits) - 7).max() < 0.5
+
+
+# ---- Pretraining ----
+
+
+@pytest.mark.parametrize("visible", ["bernoulli", "gaussian"])
+def test_hidden_layers_start_from_a_stack(visible, digits, labels):
+    X = digits[:300] if visible == "bernoulli" else digits[:300] * 30 - 10
+    model = small(visible=visible, n_iter=0, pretrain_n_iter=5).fit(X, labels[:300])
+    plain = clone(model).set_params(pretrain=False).fit(X, labels[:300])
+    assert not np.allclose(model.coefs_[0], plain.coefs_[0])
+    # Units that were learned from the data tell rows apart...
+    assert model.transform(X).std(axis=0).min() > 1e-3
+    # ...and the output layer, which the stack says nothing of, is the same.
+    assert_same(model.coefs_[-1], plain.coefs_[-1])
+
+
+def test_one_number_of_epochs_a_layer(digits, labels, capsys):
+    model = small(pretrain_n_iter=(3, 1), pretrain_learning_rate=(0.1, 0.05), verbose=1)
+    model.fit(digits[:60], labels[:60])
+    lines = capsys.readouterr().out.splitlines()
+    assert ["layer 1" in line for line in lines] == [True] * 3 + [False] * 4
+    assert ["layer 2" in line for line in lines] == [False] * 3 + [True] + [False] * 3
+    assert all("DBNClassifier" in line for line in lines)
+
+
+def test_unlabelled_rows_change_only_the_pretraining(digits, labels):
+    y = labels[:300].copy()
+    y[100:] = -1
+    labelled = digits[:100], y[:100]
+    plain = small(pretrain=False, unlabeled=-1)
+    with_them = clone(plain).fit(digits[:300], y)
+    # Rows without labels are not fine-tuned on: only their numbers shuffle others.
+    assert_same_model(with_them, clone(plain).fit(*labelled))
+    model = small(unlabeled=-1, n_iter=0)
+    found = clone(model).fit(digits[:300], y)
+    assert not np.allclose(found.coefs_[0], clone(model).fit(*labelled).coefs_[0])
+    all_labels = clone(model).set_params(unlabeled=None)
+    assert_same(found.coefs_[:2], all_labels.fit(digits[:300], labels[:300]).coefs_[:2])
+
+
+@every_kind
+def test_first_partial_fit_pretrains_and_later_ones_do_not(kind, digits, labels):
+    y = targets(kind, labels)
+    more = {"classes": np.arange(10)} if kind == "classifier" else {}
+    model = small(kind, learning_rate_schedule="constant", n_iter=1)
+    fitted = clone(model).fit(digits[:300], y[:300])
+    model.partial_fit(digits[:300], y[:300], **more)
+    assert_same_model(model, fitted)
+    model.partial_fit(digits[300:400], y[300:400])
+    assert model.n_iter_ == len(model.loss_curve_) == 2
+    still = clone(model).set_params(learning_rate=1e-12)
+    still.partial_fit(digits[:300], y[:300], **more)
+    before = [W.copy() for W in still.coefs_]
+    still.partial_fit(digits[300:], y[300:])
+    for W, b in zip(still.coefs_, before):
+        np.testing.assert_allclose(W, b, rtol=1e-6, atol=1e-9)
+
+
+@every_kind
+@pytest.mark.parametrize("solver", ["sgd", "adam"])
+def test_warm_start_goes_on(kind, solver, digits, labels):
+    X, y = digits[:100], targets(kind, labels[:100])
+    model = small(kind, solver=solver, learning_rate_schedule="constant", dropout=0.2)
+    wanted = clone(model).set_params(n_iter=5).fit(X, y)
+    model.set_params(n_iter=2, warm_start=True).fit(X, y)
+    assert_same_model(model.set_params(n_iter=3).fit(X, y), wanted)
+
+
+# ---- It learns ----
+
+
+@pytest.mark.parametrize("pretrain", [True, False])
+@pytest.mark.parametrize("solver", ["sgd", "adam", "lbfgs"])
+def test_learns_iris(pretrain, solver):
+    X, y = load_iris(return_X_y=True)
+    model = DBNClassifier(
+        (10,),
+        pretrain=pretrain,
+        solver=solver,
+        learning_rate=0.01 if solver == "adam" else None,
+        batch_size=10,
+        n_iter=60,
+        random_state=0,
+    )
+    assert model.fit(minmax_scale(X), y).score(minmax_scale(X), y) > 0.93
+
+
+@pytest.mark.parametrize("pretrain", [True, False])
+def test_learns_digits(pretrain, digits, labels):
+    model = DBNClassifier(
+        (60, 60), pretrain=pretrain, batch_size=20, n_iter=60, random_state=0
+    ).fit(digits[:1200], labels[:1200])
+    # 597 test rows; a linear classifier has 0.91.
+    assert model.score(digits[1200:], labels[1200:]) > 0.85
+
+
+@pytest.mark.parametrize("solver", ["sgd", "lbfgs"])
+def test_learns_to_predict_numbers(solver):
+    X, y = load_diabetes(return_X_y=True)
+    X = minmax_scale(X)
+    model = DBNRegressor((20,), solver=solver, random_state=0).fit(X[:300], y[:300])
+    # (A linear regression has 0.51.)
+    assert model.score(X[300:], y[300:]) > 0.4
+
+
+# ---- Options ----
+
+
+def test_no_dropout_is_a_rate_of_zero(digits, labels):
+    X, y = digits[:100], labels[:100]
+    wanted = small().fit(X, y)
+    for name in ("dropout", "input_dropout"):
+        assert_same_model(small(**{name: 0}).fit(X, y), wanted)
+        other = small(**{name: 0.3}).fit(X, y)
+        assert not np.allclose(other.coefs_[-1], wanted.coefs_[-1])
+        # Nothing is dropped when the net is used.
+        assert_same(other.predict_proba(X), other.predict_proba(X))
+
+
+@pytest.mark.parametrize("solver", ["sgd", "adam"])
+def test_max_norm_holds(solver, digits, labels):
+    model = small(solver=solver, max_norm=0.4, n_iter=5).fit(digits[:200], labels[:200])
+    for W in model.coefs_:
+        norms = np.linalg.norm(W, axis=0)
+        assert norms.max() == pytest.approx(0.4, rel=1e-12)
+
+
+def test_early_stopping_keeps_the_best_epoch(digits, labels):
+    X, y = digits[:300], labels[:300]
+    model = small(
+        n_iter=30, early_stopping=True, n_iter_no_change=4, learning_rate=1.0
+    )
+    model.fit(X, y)
+    found = model.history_["validation_accuracy"]
+    assert model.best_n_iter_ == 1 + np.argmax(found)
+    assert model.n_iter_ == len(found)
+    assert model.n_iter_ in (30, model.best_n_iter_ + 4)
+    short = clone(model).set_params(
+        learning_rate_schedule="constant", n_iter=model.best_n_iter_
+    )
+    constant = clone(model).set_params(learning_rate_schedule="constant").fit(X, y)
+    short.set_params(n_iter=constant.best_n_iter_).fit(X, y)
+    assert_same(short.coefs_, constant.coefs_)
+
+
+def test_early_stopping_of_numbers(digits, labels):
+    model = small("regressor", n_iter=8, early_stopping=True, n_iter_no_change=3)
+    model.fit(digits[:200], labels[:200])
+    found = model.history_["validation_r2"]
+    assert model.best_n_iter_ == 1 + np.argmax(found)
+
+
+def test_class_weights_count_as_repeated_rows(digits, labels):
+    X, y = digits[:60], labels[:60] % 2
+    twice = np.concatenate([np.arange(60), np.flatnonzero(y)])
+    model = small(solver="lbfgs", pretrain=False, n_iter=5)
+    wanted = clone(model).fit(X[twice], y[twice])
+    for weight in ({1: 2}, {0: 0.5, 1: 1.0}):
+        found = clone(model).set_params(class_weight=weight).fit(X, y)
+        for a, b in zip(found.coefs_, wanted.coefs_):
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
+
+
+def test_balanced_class_weights(digits, labels):
+    X, y = digits[:60], (labels[:60] == 3).astype(int)
+    counts = np.bincount(y)
+    model = small()
+    found = clone(model).set_params(class_weight="balanced").fit(X, y)
+    weight = {k: 1 / n for k, n in enumerate(counts)}
+    wanted = clone(model).set_params(class_weight=weight).fit(X, y)
+    for a, b in zip(found.coefs_, wanted.coefs_):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+@every_kind
+def test_lbfgs_stops_at_its_tolerance(kind, digits, labels):
+    X, y = digits[:40], targets(kind, labels[:40] % 2)
+    model = small(kind, solver="lbfgs", n_iter=2000, weight_decay=0.1, tol=1e-5)
+    model.fit(X, y)
+    assert model.n_iter_ < 2000
+    assert "learning_rate" not in model.history_
+    assert (np.diff(model.loss_curve_) <= 0).all()
+
+
+@every_kind
+@pytest.mark.parametrize("solver", ["sgd", "adam", "lbfgs"])
+def test_any_number_of_threads_gives_the_same_bits(kind, solver, digits, labels):
+    X, y = np.tile(digits[:400], 4).astype(np.float32), targets(kind, labels[:400])
+    model = KINDS[kind](
+        (200, 150), solver=solver, n_iter=2, pretrain_n_iter=1, random_state=0
+    )
+    if solver != "lbfgs":
+        model.set_params(dropout=0.5, input_dropout=0.2, max_norm=3.0)
+    states = []
+    for n_threads in (1, 2, 3):
+        with threadpool_limits(n_threads):
+            states.append(fitted_state(clone(model).fit(X, y)))
+    assert_same(states[1:], states[:1] * 2)
+
+
+@every_kind
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.bool_, np.uint8])
+def test_csr_gives_the_model_of_the_dense_array(kind, dtype, digits, labels):
+    X, y = (digits[:100] > 0.5).astype(dtype), targets(kind, labels[:100])
+    wanted, model = small(kind).fit(X, y), small(kind).fit(sp.csr_array(X), y)
+    assert_same_model(model, wanted)
+    assert_same(model.predict(sp.csr_array(X)), wanted.predict(X))
+    assert model.coefs_[0].dtype == (np.float64 if dtype == np.float64 else np.float32)
+
+
+# ---- Interrupts ----
+
+LONG_FITS = {
+    "pretraining": {"pretrain_n_iter": 10**6},
+    "second layer": {"pretrain_n_iter": (1, 10**6)},
+    "fine-tuning": {"n_iter": 10**6},
+    "lbfgs": {"n_iter": 10**6, "solver": "lbfgs", "tol": 0.0},
+}
+
+
+@every_kind
+@pytest.mark.parametrize("case", LONG_FITS)
+def test_interrupt_leaves_a_usable_model(kind, case, digits, labels):
+    y = targets(kind, labels)
+    for _ in range(3):  # on a busy machine something else may hold one of them up
+        model = small(kind, **LONG_FITS[case])
+        delay = interrupted_after(lambda model=model: model.fit(digits, y))
+        if delay < 0.5:
+            break
+    assert delay < 0.5
+    assert all(len(entries) == model.n_iter_ for entries in model.history_.values())
+    assert (model.n_iter_ > 0) == ("n_iter" in LONG_FITS[case])
+    assert np.isfinite(model.transform(digits)).all()
+    assert model.predict(digits).shape == (1797,)
+    done = model.n_iter_
+    model.set_params(warm_start=True, n_iter=1).fit(digits, y)
+    assert model.n_iter_ == done + 1
+
+
+# ---- What is refused ----
+
+
+@pytest.mark.parametrize("sizes", [(), (0,), (5, -1), (2.5,), ("a",), 0, [[1], [0]]])
+def test_bad_sizes(sizes, digits, labels):
+    with pytest.raises(ValueError, match="'hidden_layer_sizes' parameter"):
+        DBNClassifier(sizes).fit(digits[:20], labels[:20])
+
+
+@pytest.mark.parametrize("sizes", [6, [6], (6,), np.array([6])])
+def test_sizes_of_any_kind(sizes, digits, labels):
+    model = small(hidden_layer_sizes=sizes).fit(digits[:50], labels[:50])
+    assert [W.shape[1] for W in model.coefs_] == [6, 10]
+
+
+@pytest.mark.parametrize("name", ["pretrain_n_iter", "pretrain_learning_rate"])
+def test_wrong_number_of_layers(name, digits, labels):
+    with pytest.raises(ValueError, match=rf"{name}=\(1, 1, 1\) .*2 hidden layers"):
+        small(**{name: (1, 1, 1)}).fit(digits[:20], labels[:20])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"dropout": 0.5}, {"input_dropout": 0.2}, {"max_norm": 3.0}],
+)
+def test_lbfgs_takes_nothing_random(settings, digits, labels):
+    name = next(iter(settings))
+    with pytest.raises(ValueError, match=f"{name}=.* needs solver='sgd' or 'adam'"):
+        small(solver="lbfgs", **settings).fit(digits[:20], labels[:20])
+
+
+def test_lbfgs_has_no_partial_fit():
+    model = DBNClassifier(solver="lbfgs")
+    assert not hasattr(model, "partial_fit")
+    with pytest.raises(AttributeError, match="partial_fit"):
+        model.partial_fit
+    assert hasattr(model.set_params(solver="adam"), "partial_fit")
+
+
+@every_kind
+def test_partial_fit_does_not_stop_early(kind, digits, labels):
+    more = {"classes": np.arange(10)} if kind == "classifier" else {}
+    with pytest.raises(ValueError, match="partial_fit .*early_stopping=True"):
+        small(kind, early_stopping=True).partial_fit(digits[:20], labels[:20], **more)
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_sizes_cannot_change_in_training(warm, digits, labels):
+    model = small(warm_start=warm).fit(digits[:50], labels[:50])
+    model.set_params(hidden_layer_sizes=(9, 8))
+    train = model.fit if warm else model.partial_fit
+    with pytest.raises(ValueError, match=r"hidden_layer_sizes=\(9, 8\) .* \(9, 7\)"):
+        train(digits[:50], labels[:50])
+
+
+def test_labels_that_are_refused(digits, labels):
+    X, y = digits[:50], labels[:50]
+    with pytest.raises(ValueError, match="y has no label: .*unlabeled=-1"):
+        small(unlabeled=-1).fit(X, np.full(50, -1))
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        small().fit(X, None)
+    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+        small().partial_fit(X, y)
+    with pytest.raises(ValueError, match=r"y has labels \[9\]"):
+        small().partial_fit(X, y, classes=np.arange(9))
+    with pytest.raises(ValueError, match=r"unlabeled=3 marks rows without a label"):
+        small(unlabeled=3).partial_fit(X, y, classes=np.arange(10))
+    model = small().fit(X, y)
+    with pytest.raises(ValueError, match="are not those of the model so far"):
+        model.partial_fit(X, y, classes=np.arange(11))
+
+
+@pytest.mark.parametrize(
+    "weight", [{0: -1.0}, dict.fromkeys(range(10), 0.0), {0: np.inf}, {0: np.nan}]
+)
+def test_bad_class_weights(weight, digits, labels):
+    with pytest.raises(ValueError, match="class_weight=.* must be finite numbers"):
+        small(class_weight=weight).fit(digits[:100], labels[:100])
+
+
+def test_balanced_weights_are_not_for_partial_fit(digits, labels):
+    with pytest.raises(ValueError, match="class_weight='balanced' is not supported"):
+        small(class_weight="balanced").partial_fit(
+            digits[:50], labels[:50], classes=np.arange(10)
+        )
+
+
+def test_numbers_that_are_refused(digits, labels):
+    X, y = digits[:50], labels[:50].astype(float)
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        small("regressor").fit(X, None)
+    with pytest.raises(ValueError, match="y contains NaN"):
+        small("regressor").fit(X, np.where(y == 3, np.nan, y))
+    with pytest.raises(ValueError, match="must have one or two dimensions, got 3"):
+        small("regressor").fit(X, y[:, None, None])
+    model = small("regressor").fit(X, y)
+    with pytest.raises(ValueError, match="y has 2 outputs, .* 1"):
+        model.partial_fit(X, np.column_stack([y, y]))
+
+
+def test_nothing_left_to_train_on(digits, labels):
+    model = small(early_stopping=True, validation_fraction=0.9)
+    with pytest.raises(ValueError, match="validation_fraction=0.9 leaves no rows"):
+        model.fit(digits[:4], labels[:4])
+
+
+def test_values_out_of_range_are_the_pretrainings_affair(digits, labels):
+    X, y = digits[:50] * 16, labels[:50]
+    with pytest.warns(UserWarning, match="DBNClassifier, layer 1 .*values in"):
+        small().fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        small(pretrain=False).fit(X, y).predict(X)
