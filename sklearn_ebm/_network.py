@@ -161,9 +161,7 @@ class Network:
             grads[2 * layer + 1] = delta.sum(axis=0, out=out)
             if layer:
                 below = self._room(("down", layer), inputs.shape, W.dtype)
-                product(
-                    delta, W, b_turned=True, out=below, n_threads=self.n_threads
-                )
+                product(delta, W, b_turned=True, out=below, n_threads=self.n_threads)
                 multiply_by_slopes(below, inputs, masks[layer], self.n_threads)
                 delta = below
         return loss + self._penalty(weights), grads
@@ -240,9 +238,7 @@ class Dropout:
             odds = np.log(stays / (1 - stays))
             fields = np.full((n_rows, self.sizes[layer]), odds, self.dtype)
             self.fields[layer] = fields
-        mask = evaluate(
-            self.units[layer], fields, Wanted.DRAWS, self.key, step, layer
-        )
+        mask = evaluate(self.units[layer], fields, Wanted.DRAWS, self.key, step, layer)
         mask *= self.dtype.type(1 / stays)
         return mask
 

@@ -60,9 +60,7 @@ CLASSIFIERS = [
         weight_decay=1e-3,
         random_state=0,
     ),
-    DBNClassifier(
-        (8, 6), n_iter=20, batch_size=10, pretrain_n_iter=2, random_state=0
-    ),
+    DBNClassifier((8, 6), n_iter=20, batch_size=10, pretrain_n_iter=2, random_state=0),
     DBNClassifier(
         (8,),
         solver="adam",

@@ -21,13 +21,14 @@ from .._validation import (
     CallbackSupportMixin,
     Interval,
     StrOptions,
+    TupleOf,
     check_parameters,
     check_rows,
     random_key,
     with_callbacks,
 )
 from ..monitoring import Stopping, extended
-from ._stack import new_stack, pretrain, recognition
+from ._stack import new_stack, one_a_layer, pretrain, recognition
 
 # Learning rates by solver, where none is given.
 LEARNING_RATES = {"sgd": 0.1, "adam": 0.001}
@@ -55,12 +56,21 @@ class FineTuned(
     """
 
     _parameter_constraints: dict = {
-        "hidden_layer_sizes": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "hidden_layer_sizes": [
+            TupleOf(Integral, 1, None, closed="left"),
+            Interval(Integral, 1, None, closed="left"),
+        ],
         "visible": [StrOptions({"bernoulli", "gaussian"})],
         "pretrain": ["boolean"],
-        "pretrain_learning_rate": [Interval(Real, 0, None, closed="neither"), tuple],
+        "pretrain_learning_rate": [
+            Interval(Real, 0, None, closed="neither"),
+            TupleOf(Real, 0, None, closed="neither"),
+        ],
         "pretrain_batch_size": [Interval(Integral, 1, None, closed="left")],
-        "pretrain_n_iter": [Interval(Integral, 0, None, closed="left"), tuple],
+        "pretrain_n_iter": [
+            Interval(Integral, 0, None, closed="left"),
+            TupleOf(Integral, 0, None, closed="left"),
+        ],
         "solver": [StrOptions({"sgd", "adam", "lbfgs"})],
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "learning_rate_schedule": [StrOptions({"constant", "linear"})],
@@ -137,13 +147,8 @@ class FineTuned(
 
     def _check_parameters(self):
         check_parameters(self)
-        sizes = self._sizes()
-        if not sizes or not all(_is_count(size) for size in sizes):
-            raise ValueError(
-                f"The 'hidden_layer_sizes' parameter of {type(self).__name__} must be "
-                "one or more positive integers, from the bottom up. Got "
-                f"{self.hidden_layer_sizes!r} instead."
-            )
+        for name in ("pretrain_learning_rate", "pretrain_n_iter"):
+            one_a_layer(getattr(self, name), len(self._sizes()), name)
         for name in ("dropout", "input_dropout", "max_norm"):
             if self.solver == "lbfgs" and getattr(self, name):
                 raise ValueError(
@@ -189,7 +194,9 @@ class FineTuned(
         if not goes_on:
             self._initialise(rows, state, key, rng)
         dtype = self._state["params"][0].dtype
-        return X, targets if targets.dtype == np.int32 else targets.astype(dtype), division
+        # (Classes have numbers.)
+        targets = targets if targets.dtype == np.int32 else targets.astype(dtype)
+        return X, targets, division
 
     def _initialise(self, rows, state, key, rng):
         """Parameters and random keys before the first epoch."""
@@ -479,10 +486,6 @@ class _Run:
             "step": int(self.descent.step),
             self.name: self.descent.optimiser.state(),
         }
-
-
-def _is_count(value):
-    return isinstance(value, Integral) and not isinstance(value, bool) and value > 0
 
 
 def _report(model, entry):

@@ -24,7 +24,7 @@ class DBNClassifier(ClassifierMixin, FineTuned):
 
     Parameters
     ----------
-    hidden_layer_sizes : int or array-like of int, default=(256, 256)
+    hidden_layer_sizes : int or tuple of int, default=(256, 256)
         Numbers of units of the hidden layers, from the bottom up.
 
     visible : {"bernoulli", "gaussian"}, default="bernoulli"
@@ -153,11 +153,10 @@ class DBNClassifier(ClassifierMixin, FineTuned):
 
     history_ : dict of list
         For every epoch: "learning_rate" (of its first minibatch; not for "lbfgs"),
-        "seconds" of training, "loss" (cross-entropy in nats, and the penalty), the mean over
-        the training rows, each as it was just before the step that it contributed
-        to. With `early_stopping` also "validation_log_likelihood"
-        (nats a row) and "validation_accuracy", of the
-        rows held out. NaN where there is no such number.
+        "seconds" of training, "loss" (cross-entropy in nats, and the penalty; the mean
+        over the training rows, each as it was just before the step that it contributed
+        to). With `early_stopping` also "validation_log_likelihood" (nats a row) and
+        "validation_accuracy", of the rows held out. NaN where there is no such number.
 
     loss_curve_ : list of float
         The same as ``history_["loss"]``.

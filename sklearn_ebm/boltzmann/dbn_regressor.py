@@ -19,7 +19,7 @@ class DBNRegressor(RegressorMixin, FineTuned):
 
     Parameters
     ----------
-    hidden_layer_sizes : int or array-like of int, default=(256, 256)
+    hidden_layer_sizes : int or tuple of int, default=(256, 256)
         Numbers of units of the hidden layers, from the bottom up.
 
     visible : {"bernoulli", "gaussian"}, default="bernoulli"
@@ -134,11 +134,11 @@ class DBNRegressor(RegressorMixin, FineTuned):
 
     history_ : dict of list
         For every epoch: "learning_rate" (of its first minibatch; not for "lbfgs"),
-        "seconds" of training, "loss" (half the squared error of targets with mean 0 and variance 1,
-        summed over the outputs, and the penalty), the mean over
-        the training rows, each as it was just before the step that it contributed
-        to. With `early_stopping` also "validation_r2", of the
-        rows held out. NaN where there is no such number.
+        "seconds" of training, "loss" (half the squared error of targets with mean 0
+        and variance 1, summed over the outputs, and the penalty; the mean over the
+        training rows, each as it was just before the step that it contributed to). With
+        `early_stopping` also "validation_r2", of the rows held out. NaN where there is
+        no such number.
 
     loss_curve_ : list of float
         The same as ``history_["loss"]``.
@@ -295,8 +295,6 @@ class DBNRegressor(RegressorMixin, FineTuned):
         y = check_array(
             y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y"
         )
-        if y.ndim > 2:
-            raise ValueError(f"y must have one or two dimensions, got {y.ndim}.")
         return column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
 
     def _first_targets(self, y, classes):
