@@ -179,7 +179,11 @@ def test_hidden_layers_start_from_a_stack(visible, digits, labels):
     assert not np.allclose(model.coefs_[0], plain.coefs_[0])
     seed = model._state["stack_seed"]
     stack = RBM(
-        9, visible=visible, n_iter=5, random_state=np.random.RandomState(seed)
+        9,
+        visible=visible,
+        n_iter=5,
+        centering=False,
+        random_state=np.random.RandomState(seed),
     ).fit(X)
     layers = stack._layered()
     assert_same(

@@ -30,6 +30,9 @@ from .._validation import (
 from ..monitoring import Stopping, extended
 from ._stack import new_stack, one_a_layer, pretrain, recognition
 
+# How the stack is trained, beside what the user says. Hidden units of machines that are
+# not centred are sparser, and better features: fewer errors from the same labels.
+PRETRAINING = {"centering": False}
 # Learning rates by solver, where none is given.
 LEARNING_RATES = {"sgd": 0.1, "adam": 0.001}
 
@@ -230,6 +233,7 @@ class FineTuned(
             learning_rate=self.pretrain_learning_rate,
             n_iter=self.pretrain_n_iter,
             batch_size=self.pretrain_batch_size,
+            **PRETRAINING,
         )
         try:
             pretrain(rbms, X)
