@@ -3,13 +3,13 @@
     python benchmarks/quality_dbn.py [--mnist mnist.npz] [--only NAME]
         [--resume FILE] [--validation] [--epochs N] [--rows N]
 
-Grey values are taken as probabilities (X / 255). Published: pretrained nets, fine-tuned,
-1.15-1.34 % (3x1000, 500-500-2000), with dropout 0.92 %. "few labels" has the labels of
-1 000 images, without and with a pretraining on all 60 000; the bar is a gain of 4
-points. Settings are chosen by reasoning and by the error on 10 000 training images held out
-(--validation), never by that on the test images. There is a checkpoint after the
-pretraining and every --every epochs of fine-tuning; --resume FILE writes them there and
-goes on from what it finds. The learning rate falls epoch by epoch. The settings are
+Grey values are taken as probabilities (X / 255). Published: pretrained nets, fine-
+tuned, 1.15-1.34 % (3x1000, 500-500-2000), with dropout 0.92 %. "few labels" has the
+labels of 1 000 images, without and with a pretraining on all 60 000; the bar is a gain
+of 4 points. Settings are chosen by reasoning and by the error on 10 000 training images
+held out (--validation), never by that on the test images. There is a checkpoint after
+the pretraining and every --every epochs of fine-tuning; --resume FILE writes them there
+and goes on from what it finds. The learning rate falls epoch by epoch. The settings are
 printed with the result.
 """
 

@@ -6,9 +6,9 @@ A deep net can start from random weights, or from a stack of RBMs that has learn
 features of all digits, without their labels. Both are then trained on the labels there
 are. How much does the start matter?
 
-It depends on how many labels there are. With one or two labels a class, the net that has
-seen the other digits makes a quarter fewer errors; with ten or more the two are alike.
-So many labels say all that the pretraining of these small images has learned.
+It depends on how many labels there are. With one or two labels a class, the net that
+has seen the other digits makes a quarter fewer errors; with ten or more the two are
+alike. So many labels say all that the pretraining of these small images has learned.
 """
 
 import matplotlib.pyplot as plt
@@ -38,8 +38,8 @@ def labels(n, draw):
 
 
 # %%
-# The same net, the same steps on the same labels. For every number of labels, five draws
-# of which digits have one.
+# The same net, the same steps on the same labels. For every number of labels, five
+# draws of which digits have one.
 
 n_labels = [1, 2, 5, 10, 20, 50]
 n_draws = 5
@@ -61,8 +61,8 @@ for name, pretrain in starts.items():
             errors[name][draw, k] = 100 * (1 - net.score(X_test, y_test))
 
 # %%
-# Bands are one standard deviation over the draws. To the right: weights of some units of
-# the first layer, before and after the labels have changed them.
+# Bands are one standard deviation over the draws. To the right: weights of some hidden
+# units, before and after the labels have changed them.
 
 before = DBNClassifier(
     (100,), pretrain_n_iter=60, n_iter=0, unlabeled=-1, random_state=0

@@ -77,8 +77,9 @@ REGRESSORS = [
     DBNRegressor(
         (8, 6),
         visible="gaussian",
+        learning_rate=0.01,
         batch_size=10,
-        n_iter=20,
+        n_iter=60,
         pretrain_n_iter=2,
         random_state=0,
     ),

@@ -21,8 +21,8 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def small(kind="classifier", sizes=(9, 7), **parameters):
-    settings = {"n_iter": 3, "pretrain_n_iter": 2, "batch_size": 16, "random_state": 0}
-    return KINDS[kind](sizes, **settings | parameters)
+    settings = {"solver": "sgd", "n_iter": 3, "batch_size": 16, "pretrain_n_iter": 2}
+    return KINDS[kind](sizes, **{**settings, "random_state": 0, **parameters})
 
 
 def targets(kind, labels):
@@ -276,7 +276,7 @@ def test_learns_digits(pretrain, digits, labels):
     assert model.score(digits[1200:], labels[1200:]) > 0.85
 
 
-@pytest.mark.parametrize("solver", ["sgd", "lbfgs"])
+@pytest.mark.parametrize("solver", ["sgd", "adam", "lbfgs"])
 def test_learns_to_predict_numbers(solver):
     X, y = load_diabetes(return_X_y=True)
     X = minmax_scale(X)

@@ -33,8 +33,6 @@ from ._stack import new_stack, one_a_layer, pretrain, recognition
 # How the stack is trained, beside what the user says. Hidden units of machines that are
 # not centred are sparser, and better features: fewer errors from the same labels.
 PRETRAINING = {"centering": False}
-# Learning rates by solver, where none is given.
-LEARNING_RATES = {"sgd": 0.1, "adam": 0.001}
 
 
 def _takes_steps(estimator):
@@ -55,7 +53,8 @@ class FineTuned(
 
     An estimator that derives from it has the parameters below and says what its
     targets are: `_check_targets`, `_first_targets`, `_targets`, `_output`,
-    `_validation`, and `_monitor`, the number that early stopping watches.
+    `_validation`; `_monitor`, the number that early stopping watches; and
+    `_learning_rates`, by solver, where none is given.
     """
 
     _parameter_constraints: dict = {
@@ -169,7 +168,7 @@ class FineTuned(
 
     def _rate(self):
         if self.learning_rate is None:
-            return LEARNING_RATES[self.solver]
+            return self._learning_rates[self.solver]
         return float(self.learning_rate)
 
     def _begin(self, X, y, classes, goes_on):

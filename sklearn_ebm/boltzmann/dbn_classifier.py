@@ -50,13 +50,13 @@ class DBNClassifier(ClassifierMixin, FineTuned):
         Adam [3]_; or by L-BFGS on all rows at once, for small data.
 
     learning_rate : float, default=None
-        Size of a step. None takes 0.1 for "sgd" and 0.001 for "adam".
+        Size of a step. None takes 0.1 for "sgd" and 0.003 for "adam".
 
     learning_rate_schedule : {"constant", "linear"}, default="linear"
         "linear" lets the learning rate fall linearly to zero over the `n_iter`
         epochs of `fit`. `partial_fit` always uses `learning_rate`.
 
-    batch_size : int, default=50
+    batch_size : int, default=20
         Rows in a minibatch of the fine-tuning. The last one of an epoch may be
         shorter; its gradient is a mean over its own rows.
 
@@ -213,6 +213,7 @@ class DBNClassifier(ClassifierMixin, FineTuned):
         "unlabeled": [Real, str, None],
     }
     _monitor = "accuracy"
+    _learning_rates = {"sgd": 0.1, "adam": 0.003}
 
     def __init__(
         self,
@@ -226,7 +227,7 @@ class DBNClassifier(ClassifierMixin, FineTuned):
         solver="sgd",
         learning_rate=None,
         learning_rate_schedule="linear",
-        batch_size=50,
+        batch_size=20,
         n_iter=30,
         momentum=0.9,
         nesterov=True,

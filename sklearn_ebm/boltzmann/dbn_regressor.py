@@ -40,22 +40,22 @@ class DBNRegressor(RegressorMixin, FineTuned):
     pretrain_n_iter : int or tuple of int, default=10
         Epochs of theirs; in a tuple one number for every hidden layer.
 
-    solver : {"sgd", "adam", "lbfgs"}, default="sgd"
+    solver : {"sgd", "adam", "lbfgs"}, default="adam"
         How the net is fine-tuned: by stochastic gradient descent with momentum; by
         Adam [3]_; or by L-BFGS on all rows at once, for small data.
 
     learning_rate : float, default=None
-        Size of a step. None takes 0.1 for "sgd" and 0.001 for "adam".
+        Size of a step. None takes 0.01 for "sgd" and 0.003 for "adam".
 
     learning_rate_schedule : {"constant", "linear"}, default="linear"
         "linear" lets the learning rate fall linearly to zero over the `n_iter`
         epochs of `fit`. `partial_fit` always uses `learning_rate`.
 
-    batch_size : int, default=50
+    batch_size : int, default=20
         Rows in a minibatch of the fine-tuning. The last one of an epoch may be
         shorter; its gradient is a mean over its own rows.
 
-    n_iter : int, default=30
+    n_iter : int, default=100
         Epochs of the fine-tuning; for "lbfgs" the most iterations.
 
     momentum : float, default=0.9
@@ -191,6 +191,8 @@ class DBNRegressor(RegressorMixin, FineTuned):
     """
 
     _monitor = "r2"
+    # (Steps of 0.1 are too long for the squared error of a wide layer.)
+    _learning_rates = {"sgd": 0.01, "adam": 0.003}
 
     def __init__(
         self,
@@ -201,11 +203,11 @@ class DBNRegressor(RegressorMixin, FineTuned):
         pretrain_learning_rate=0.1,
         pretrain_batch_size=10,
         pretrain_n_iter=10,
-        solver="sgd",
+        solver="adam",
         learning_rate=None,
         learning_rate_schedule="linear",
-        batch_size=50,
-        n_iter=30,
+        batch_size=20,
+        n_iter=100,
         momentum=0.9,
         nesterov=True,
         weight_decay=0.0,
