@@ -24,7 +24,7 @@ from sklearn.base import clone
 from data import load_mnist
 from sklearn_ebm import DBNClassifier
 
-PRETRAINING = {"pretrain_batch_size": 100, "pretrain_n_iter": 50}
+PRETRAINING = {"pretrain_batch_size": 20, "pretrain_n_iter": 50}
 DROPOUT = {
     "dropout": 0.5,
     "input_dropout": 0.2,

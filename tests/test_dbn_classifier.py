@@ -389,6 +389,20 @@ def test_csr_gives_the_model_of_the_dense_array(kind, dtype, digits, labels):
     assert model.coefs_[0].dtype == (np.float64 if dtype == np.float64 else np.float32)
 
 
+@pytest.mark.parametrize(
+    "kind, narrow, wide", [("classifier", 0.1, 0.05), ("regressor", 0.01, 0.005)]
+)
+def test_learning_rates_where_none_is_given(kind, narrow, wide, digits, labels):
+    for sizes, solver, rate in [
+        ((9, 250), "sgd", narrow),
+        ((500, 9), "sgd", wide),
+        ((500, 9), "adam", 0.003),
+    ]:
+        model = small(kind, sizes, solver=solver, pretrain=False, n_iter=1)
+        model.fit(digits[:32], labels[:32])
+        assert model.history_["learning_rate"] == [pytest.approx(rate)]
+
+
 # ---- Interrupts ----
 
 LONG_FITS = {

@@ -54,7 +54,8 @@ class FineTuned(
     An estimator that derives from it has the parameters below and says what its
     targets are: `_check_targets`, `_first_targets`, `_targets`, `_output`,
     `_validation`; `_monitor`, the number that early stopping watches; and
-    `_learning_rates`, by solver, where none is given.
+    `_learning_rates`, by solver, where none is given, with `_wide`, by which that of
+    "sgd" falls with the units of a layer.
     """
 
     _parameter_constraints: dict = {
@@ -168,7 +169,10 @@ class FineTuned(
 
     def _rate(self):
         if self.learning_rate is None:
-            return self._learning_rates[self.solver]
+            rate = self._learning_rates[self.solver]
+            if self.solver == "sgd":
+                rate = min(rate, self._wide / max(self._sizes()))
+            return rate
         return float(self.learning_rate)
 
     def _begin(self, X, y, classes, goes_on):

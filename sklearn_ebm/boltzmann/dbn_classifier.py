@@ -50,7 +50,8 @@ class DBNClassifier(ClassifierMixin, FineTuned):
         Adam [3]_; or by L-BFGS on all rows at once, for small data.
 
     learning_rate : float, default=None
-        Size of a step. None takes 0.1 for "sgd" and 0.003 for "adam".
+        Size of a step. None takes 0.1 for "sgd", or 25 divided by the units of the
+        widest hidden layer where that is less, and 0.003 for "adam".
 
     learning_rate_schedule : {"constant", "linear"}, default="linear"
         "linear" lets the learning rate fall linearly to zero over the `n_iter`
@@ -214,6 +215,8 @@ class DBNClassifier(ClassifierMixin, FineTuned):
     }
     _monitor = "accuracy"
     _learning_rates = {"sgd": 0.1, "adam": 0.003}
+    # Longer steps against what all units of a wide layer share would overshoot.
+    _wide = 25.0
 
     def __init__(
         self,

@@ -45,7 +45,8 @@ class DBNRegressor(RegressorMixin, FineTuned):
         Adam [3]_; or by L-BFGS on all rows at once, for small data.
 
     learning_rate : float, default=None
-        Size of a step. None takes 0.01 for "sgd" and 0.003 for "adam".
+        Size of a step. None takes 0.01 for "sgd", or 2.5 divided by the units of the
+        widest hidden layer where that is less, and 0.003 for "adam".
 
     learning_rate_schedule : {"constant", "linear"}, default="linear"
         "linear" lets the learning rate fall linearly to zero over the `n_iter`
@@ -191,8 +192,9 @@ class DBNRegressor(RegressorMixin, FineTuned):
     """
 
     _monitor = "r2"
-    # (Steps of 0.1 are too long for the squared error of a wide layer.)
     _learning_rates = {"sgd": 0.01, "adam": 0.003}
+    # Longer steps against what all units of a wide layer share would overshoot.
+    _wide = 2.5
 
     def __init__(
         self,
