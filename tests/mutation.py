@@ -35,6 +35,8 @@ TESTS = [
     "tests/test_samplers.py",
     "tests/test_exactness.py",
     "tests/test_rbm_classifier.py",
+    "tests/test_network.py",
+    "tests/test_dbn_classifier.py",
 ]
 # Extensions to build again when a file changes.
 LISTS = ["_simd", "_panels", "_rows", "_gibbs", "_trainer", "_ais"]
@@ -42,6 +44,9 @@ REBUILD = {
     "_ais.pyx": ["_ais"],
     "_classifier.pyx": ["_classifier"],
     "_gibbs.pyx": ["_gibbs"],
+    "_network.py": [],
+    "_passes.pyx": ["_passes"],
+    "_products.pyx": ["_products"],
     "_rows.pyx": ["_rows"],
     "_scores.pyx": ["_scores"],
     "_trainer.pyx": ["_trainer"],
@@ -57,7 +62,9 @@ REBUILD = {
     "boltzmann/_trained.py": [],
     "boltzmann/_base.py": [],
     "boltzmann/_fitted_classifier.py": [],
+    "boltzmann/_fine_tuned.py": [],
     "boltzmann/classifier.py": [],
+    "boltzmann/dbn_classifier.py": [],
     "samplers/_chains.py": [],
     "samplers/_draws.py": [],
     "samplers/_exchange.py": [],
@@ -795,6 +802,79 @@ MUTATIONS = [
         "boltzmann/_fitted_classifier.py",
         "codes is None\n        if drawn:",
         "True\n        if drawn:",
+    ),
+    # ---- Pretrained nets ----
+    Mutation(
+        "net: slopes of units that have been dropped",
+        "_passes.pyx",
+        "delta[r, j] *= a * (1 - a / m) if m != 0 else 0",
+        "delta[r, j] *= a * (1 - a)",
+    ),
+    Mutation(
+        "net: class weights left out of the derivative",
+        "_passes.pyx",
+        "fields[r, j] = <real> (weight * (fields[r, j]",
+        "fields[r, j] = <real> (scale * (fields[r, j]",
+    ),
+    Mutation(
+        "net: Nesterov's momentum is the plain one",
+        "_passes.pyx",
+        "parameters[k] += m * v - r * gradient[k]",
+        "parameters[k] += v",
+    ),
+    Mutation(
+        "net: the caps of columns are of squares",
+        "_passes.pyx",
+        "squares[j] = max_norm / sqrt(squares[j])",
+        "squares[j] = max_norm / squares[j]",
+    ),
+    Mutation(
+        "net: a turned factor is read as it is",
+        "_products.pyx",
+        "&a[0, i] if a_turned else &a[i, 0], <int> a.shape[1],",
+        "&a[i, 0], <int> a.shape[1],",
+    ),
+    Mutation(
+        "net: the penalty has no derivative",
+        "_network.py",
+        "            beta=self.weight_decay,\n",
+        "            beta=0.0,\n",
+    ),
+    Mutation(
+        "net: what stays is not scaled up",
+        "_network.py",
+        "mask *= self.dtype.type(1 / stays)",
+        "mask *= self.dtype.type(1)",
+    ),
+    Mutation(
+        "net: all layers drop the same units",
+        "_network.py",
+        "self.key, step, layer)",
+        "self.key, step, 0)",
+    ),
+    Mutation(
+        "net: Adam's means are not corrected",
+        "_network.py",
+        "rate *= root / (1 - MEAN_DECAY**t)",
+        "rate *= root",
+    ),
+    Mutation(
+        "net: rows without labels are trained on",
+        "boltzmann/dbn_classifier.py",
+        "        return codes, known\n",
+        "        return codes, np.ones_like(known)\n",
+    ),
+    Mutation(
+        "net: class weights are not scaled",
+        "boltzmann/dbn_classifier.py",
+        "weights * (counts.sum() / total)",
+        "weights",
+    ),
+    Mutation(
+        "net: the last epoch is kept instead of the best",
+        "boltzmann/_fine_tuned.py",
+        'self._public(run.best["parameters"], self._state)',
+        "self._public([p.copy() for p in run.params], self._state)",
     ),
 ]
 
