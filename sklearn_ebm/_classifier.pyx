@@ -16,7 +16,8 @@
 #             of the weights; momentum, decay, step and average while it is warm
 #
 # Products with visible units are sums over what is not zero, by lists, or those of
-# dense matrices where much is not zero. Threads share blocks of fixed size, so that results are the same bits for any number of threads.
+# dense matrices where much is not zero. Threads share blocks of fixed size, so that
+# results are the same bits for any number of threads.
 # Weights are stored feature by feature. Rows of every matrix are padded to whole
 # panels of 64 bytes; padding units have fields so low that they are always off.
 import numpy as np

@@ -9,10 +9,9 @@ import numpy as np
 
 from cython.parallel cimport prange
 from scipy.linalg.cython_blas cimport dgemm, sgemm
+from threadpoolctl import ThreadpoolController  # comes with scikit-learn
 
 from ._simd cimport Leaves, select_leaves
-
-from threadpoolctl import ThreadpoolController  # comes with scikit-learn
 
 from ._openmp import effective_n_threads
 
