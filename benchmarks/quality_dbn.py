@@ -29,7 +29,7 @@ DROPOUT = {
     "dropout": 0.5,
     "input_dropout": 0.2,
     "max_norm": 4.0,
-    "learning_rate": 1.0,
+    "learning_rate": 0.3,
     "momentum": 0.9,
     "batch_size": 100,
 }

@@ -177,9 +177,16 @@ def test_masks_drop_their_share_and_scale_up_the_rest(dtype):
         n = n_rows * n_steps
         # 90 units, each beyond 6 standard errors with p < 1e-8.
         assert (np.abs(dropped - rate) < 6 * np.sqrt(rate * (1 - rate) / n)).all()
-        # Layers, steps and rows have draws of their own.
+        # Steps and rows have draws of their own.
         assert not np.array_equal(drawn[0], drawn[1])
         assert not np.array_equal(drawn[0, 0], drawn[0, 1])
+
+
+def test_layers_of_the_same_shape_drop_other_units():
+    dropout = Dropout([0.5, 0.5], [50, 50], 11, np.dtype(np.float64))
+    below, above = dropout.masks(50, 3)
+    # They agree by chance, for each of 2500 entries: 6 standard errors.
+    assert abs((below == above).mean() - 0.5) < 6 * 0.5 / 50
 
 
 def test_nothing_is_dropped_without_rates():
