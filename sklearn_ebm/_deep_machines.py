@@ -125,4 +125,4 @@ class DeepMachine:
 
     def _split(self, side, first):
         """Layers of a side, of which `first` is the number of the first."""
-        return np.split(side, np.cumsum(self.sizes[first::2])[:-1], axis=1)
+        return np.split(side, np.cumsum(self.sizes[first::2]), axis=1)[:-1]
