@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 from scipy.special import entr, expit, logsumexp
 
-from reference import all_states
+from reference import all_states, state_numbers
 
 # ---- Mean field in a folded machine ----
 
@@ -42,3 +42,52 @@ def mean_field(seen, weights, odd_bias, latent_bias, n_steps, tolerance=0.0):
         latent = np.where(moving[:, np.newaxis], new, latent)
         moving &= change > tolerance
     return latent, odd_means(latent)
+
+
+# ---- Deep machines ----
+
+
+def minus_energy(layers, *states):
+    """Minus the energy of rows of states, without what belongs to units alone."""
+    total = sum(s @ b for s, b in zip(states, layers.biases, strict=True))
+    for (below, above), weight in zip(pairwise(states), layers.weights, strict=True):
+        total = total + ((below @ weight) * above).sum(axis=1)
+    return total
+
+
+def sides(parts):
+    """What belongs to the even and to the odd layers, each next to each other."""
+    return np.hstack(parts[::2]), np.hstack(parts[1::2])
+
+
+def enumerate_layers(layers):
+    """Everything about a machine of Bernoulli units from all its states, unfolded.
+
+    states: of every layer, a row for each state of the machine; p: their
+    probabilities; log_p_v: of `all_states` of the visible layer; p_even and p_odd:
+    of `all_states` of the even and the odd layers.
+    """
+    sizes = [len(bias) for bias in layers.biases]
+    rows = all_states(sum(sizes)).astype(float)
+    states = np.split(rows, np.cumsum(sizes)[:-1], axis=1)
+    log_p = minus_energy(layers, *states)
+    log_z = logsumexp(log_p)
+    log_p = log_p - log_z
+    even, odd = sides(states)
+    p = np.exp(log_p)
+    return SimpleNamespace(
+        states=states,
+        log_z=log_z,
+        p=p,
+        even=even,
+        odd=odd,
+        log_p_v=logsumexp(log_p.reshape(-1, 2 ** sizes[0]), axis=0),
+        p_even=np.bincount(state_numbers(even), p),
+        p_odd=np.bincount(state_numbers(odd), p),
+    )
+
+
+def bound(layers, v, hidden):
+    """Lower bound of log p(v) + log Z with independent hidden units of these means."""
+    entropy = sum((entr(q) + entr(1 - q)).sum(axis=1) for q in hidden)
+    return minus_energy(layers, v, *hidden) + entropy
