@@ -106,6 +106,8 @@ class UnitTrainer:
     """Twin of the kernel's trainer, which it shows one minibatch at a time.
 
     visible, hidden : compiled `Units`, which draw as the kernel does, in `dtype`
+    infer : means of the visible units that rows do not have, given the others
+    connected : of which weights there are, 1, and 0 of others
     """
 
     visible: object
@@ -134,6 +136,10 @@ class UnitTrainer:
     variance_rate: float = 0.1
     least_variance: float = 1e-3
     dtype: type = np.float64
+    infer: object = None
+    connected: object = 1.0
+    up_scale: float = 1.0
+    down_scale: float = 1.0
 
     @property
     def variance(self):
@@ -146,7 +152,7 @@ class UnitTrainer:
 
     def hidden_fields(self, visible):
         weights, bias = self.machine[:2]
-        return (visible / self.variance) @ weights + bias
+        return self.up_scale * (visible / self.variance) @ weights + bias
 
     def hidden_means(self, visible):
         return evaluate(self.hidden, self.hidden_fields(visible), Wanted.MEANS)
@@ -155,12 +161,16 @@ class UnitTrainer:
         """Gaussian units have the visible biases for means."""
         weights, _, bias, _ = self.machine
         self.visible.set_gaussian(bias, self.variance)
-        fields = hidden @ weights.T
+        fields = self.down_scale * hidden @ weights.T
         fields = np.where(self.gaussian, fields / self.variance, fields + bias)
         return self._draw(self.visible, fields, DRAW_VISIBLE, step)
 
     def minibatch(self, rows, rate):
-        data = (rows - self.shift) / self.scale
+        n_given = rows.shape[1]
+        data = (rows - self.shift[:n_given]) / self.scale[:n_given]
+        if self.infer is not None:
+            latent = self.infer(data / self.variance[:n_given], self.machine)
+            data = np.hstack([data, latent])
         chains = self.chains
         if chains is None:
             fields = self.hidden_fields(data)
@@ -172,6 +182,10 @@ class UnitTrainer:
         if self.chains is not None:
             self.chains = chains
         self.ascend(data, model, rate)
+        # The means of what rows have are known.
+        change = data.mean(axis=0) - self.visible_offset
+        change[:n_given] = 0
+        self.visible_offset = self.visible_offset + self.offset_rate * change
         self.step += self.n_gibbs_steps
 
     def moments(self, rows):
@@ -203,16 +217,16 @@ class UnitTrainer:
         raw, hidden, visible, spread = self.gradient(data, model)
         activity = data[1]
         mu, offset = self.visible_offset, self.hidden_offset
-        seen = mu / self.variance
+        seen = self.up_scale * mu / self.variance
         centred = raw - np.outer(mu, hidden) - np.outer(visible, offset)
         if self.clip:
             centred = np.clip(centred, -self.clip, self.clip)
             visible = np.clip(visible, -self.clip, self.clip)
-        centred = centred - self.weight_decay * weights
+        centred = (centred - self.weight_decay * weights) * self.connected
         # The biases give way to whatever moves the weights.
         hidden = hidden - seen @ centred
         hidden = hidden + self.sparsity_cost * (self.sparsity_target - activity)
-        visible = visible - centred @ offset
+        visible = visible - self.down_scale * centred @ offset
         direction = gradient = centred, hidden, visible
         if self.velocity is not None:
             direction = self.velocity = tuple(
@@ -236,7 +250,7 @@ class UnitTrainer:
         self.machine = (
             weights,
             c + rate * direction[1] - seen @ moved,
-            b + rate * direction[2] - moved @ offset,
+            b + rate * direction[2] - self.down_scale * moved @ offset,
             np.where(self.learned, changed, log_variance),
         )
         self.hidden_offset = offset + self.offset_rate * (activity - offset)

@@ -1,0 +1,776 @@
+"""The training of deep Boltzmann machines: the folded trainer against its plain twin
+and the gradient of the bound, pretraining, and what goes on or is interrupted.
+"""
+
+import copy
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+import reference_units
+from common import assert_same, assert_same_model, interrupted_after
+from reference import generator
+from reference_deep import bound, enumerate_layers, mean_field, minus_energy, sides
+from sklearn_ebm import DBMTransformer
+from sklearn_ebm._mean_field import MeanField
+from sklearn_ebm._openmp import openmp_enabled
+from sklearn_ebm._rows import Rows
+from sklearn_ebm._training import epoch_order, minibatch_rates
+from sklearn_ebm._unit_trainer import UnitTrainer
+from sklearn_ebm._units import Wanted, evaluate
+from sklearn_ebm.boltzmann._dbm_pretraining import LAYER_KEY
+from sklearn_ebm.boltzmann._trained import OFFSET_RATE
+from sklearn_ebm.layered import Layered, blocks, side_by_side
+from sklearn_ebm.units import Bernoulli, Gaussian, Mixed, as_unit
+
+KEY = 0x0123456789ABCDEF
+BERNOULLI = Bernoulli()
+# Sizes of all layers, the visible one first.
+SHAPES = [(6, 5, 4), (5, 4, 3, 3), (4, 3, 3, 2, 2)]
+OPTIONS = {"momentum": 0.5, "weight_decay": 0.05, "clip": 0.05}
+VISIBLE = {
+    "bernoulli": BERNOULLI,
+    "gaussian": Gaussian(),
+    "both": Mixed(((2, BERNOULLI), (2, Gaussian()))),
+}
+every_shape = pytest.mark.parametrize("sizes", SHAPES, ids=str)
+
+
+def connections(sizes):
+    """Which even units (rows) and odd units (columns) are connected."""
+    layer = [np.repeat(range(k, len(sizes), 2), sizes[k::2]) for k in (0, 1)]
+    return np.abs(layer[0][:, np.newaxis] - layer[1]) == 1
+
+
+class Case:
+    """A folded trainer and its twin in the same state."""
+
+    def __init__(
+        self,
+        sizes,
+        visible="bernoulli",
+        *,
+        n_rows=23,
+        batch_size=5,
+        n_chains=6,
+        n_gibbs_steps=1,
+        centred=True,
+        n_steps=400,
+        tolerance=0.0,
+        scale=0.5,
+        dtype=np.float64,
+        seed=0,
+        **options,
+    ):
+        rng = generator(730, seed, *sizes)
+        unit = VISIBLE[visible]
+        n_given, D, H = sizes[0], sum(sizes[::2]), sum(sizes[1::2])
+        n_latent = D - n_given
+        gaussian = np.zeros(D, bool)
+        gaussian[:n_given] = visible == "gaussian"
+        gaussian[2:n_given] |= visible == "both"
+        rows = rng.random((n_rows, n_given)) < 0.4
+        real = 3 * rng.normal(size=rows.shape) - 5
+        self.X = np.where(gaussian[:n_given], real, rows).astype(dtype)
+        if visible == "both":
+            sizes_of_parts = (2, BERNOULLI), (n_given - 2, Gaussian())
+            unit = Mixed(sizes_of_parts)
+        even = as_unit(side_by_side((unit, "bernoulli"), (n_given, n_latent)))
+        self.connected = connections(sizes)
+        state = {
+            "components": scale * rng.normal(size=(H, D)) * self.connected.T,
+            "intercept_hidden": 0.3 * rng.normal(size=H),
+            "intercept_visible": 0.3 * rng.normal(size=D),
+            "log_variance": np.where(gaussian, rng.uniform(-0.5, 0.5, D), 0),
+        }
+        state = {name: x.astype(dtype) for name, x in state.items()}
+        chains = (rng.random((n_chains, H)) < 0.5).astype(dtype)
+        settings = {
+            "key": KEY,
+            "step": 2**32 - 2,
+            "n_gibbs_steps": n_gibbs_steps,
+            "visible_offset": centred * rng.uniform(0.1, 0.9, D),
+            "hidden_offset": centred * rng.uniform(0.1, 0.9, H),
+            "gaussian": gaussian,
+            "learned": gaussian,
+            "shift": np.where(gaussian, -4.0, 0.0),
+            "scale": np.where(gaussian, 3.5, 1.0),
+        }
+        field = MeanField(
+            BERNOULLI.kernel(n_latent), BERNOULLI.kernel(H), np.dtype(dtype), n_given,
+            n_steps=n_steps, tolerance=tolerance,
+        )  # fmt: skip
+        self.trainer = UnitTrainer(
+            Rows(self.X), even.kernel(D), BERNOULLI.kernel(H), *state.values(),
+            batch_size=batch_size, chains=chains, field=field,
+            connected=self.connected, **settings,
+        )  # fmt: skip
+        self.twin = reference_units.UnitTrainer(
+            even.kernel(D), BERNOULLI.kernel(H),
+            tuple(np.float64(x).T for x in state.values()), chains.astype(float),
+            dtype=dtype, connected=self.connected.astype(float),
+            infer=lambda seen, machine: mean_field(
+                seen, machine[0], machine[1], machine[2][n_given:], n_steps, tolerance
+            )[0],
+            **settings, **options,
+        )  # fmt: skip
+        self.trainer.offset_rate = self.twin.offset_rate = 0.25 * centred
+        for name, value in options.items():
+            setattr(self.trainer, name, value)
+        if options.get("momentum"):
+            self.trainer.start_velocity()
+            self.twin.velocity = 0.0, 0.0, 0.0
+        self.order = rng.permutation(n_rows)
+        self.rates = rng.uniform(0.02, 0.1, self.trainer.n_batches)
+
+    def run(self, n_threads=1):
+        self.trainer.begin_epoch(self.order, self.rates)
+        n_sweeps = len(self.rates) * self.trainer.sweeps_per_batch
+        self.trainer.run(0, n_sweeps, n_threads)
+
+    def everything(self):
+        trainer = self.trainer
+        found = [*trainer.parameters(), trainer.chains(), trainer.hidden_offset()]
+        found += trainer.velocities() if trainer.momentum else []
+        return [*found, trainer.visible_offset()]
+
+
+def check_epoch(case, rtol=1e-9):
+    """Every minibatch does what the twin does."""
+    trainer, twin = case.trainer, case.twin
+    start = trainer.parameters()[0].T
+    trainer.begin_epoch(case.order, case.rates)
+    size, n_sweeps = trainer.batch_size, trainer.sweeps_per_batch
+    for k, rate in enumerate(case.rates):
+        rows = case.X[case.order[k * size : (k + 1) * size]].astype(float)
+        twin.minibatch(rows, rate)
+        trainer.run(k * n_sweeps, (k + 1) * n_sweeps)
+        weights, *rest = twin.machine
+        pairs = [*zip(trainer.parameters(), (weights.T, *rest), strict=True)]
+        pairs += [
+            (trainer.chains(), twin.chains),
+            (trainer.hidden_offset(), twin.hidden_offset),
+            (trainer.visible_offset(), twin.visible_offset),
+        ]
+        if trainer.momentum:
+            velocity, hidden, visible = trainer.velocities()
+            found = velocity.T, hidden, visible
+            pairs += [*zip(found, twin.velocity, strict=True)]
+        for x, y in pairs:
+            np.testing.assert_allclose(x, y, rtol, rtol * np.abs(y).max())
+        assert (trainer.parameters()[0].T[~case.connected] == 0).all()
+        assert trainer.step == twin.step
+    # All weights that there are have moved.
+    assert (weights != start)[case.connected].all()
+
+
+# ---- The minibatch ----
+
+
+@every_shape
+@pytest.mark.parametrize("visible", VISIBLE)
+@pytest.mark.parametrize("centred", [True, False])
+def test_minibatches_are_those_of_the_twin(centred, visible, sizes):
+    check_epoch(Case(sizes, visible, centred=centred))
+    check_epoch(Case(sizes, visible, centred=centred, n_gibbs_steps=3, **OPTIONS))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"momentum": 0.7, "nesterov": True},
+        {"l1_decay": 0.3},
+        {"max_norm": 0.2},
+        {"n_steps": 25, "tolerance": 1e-3},
+        {"n_steps": 1},
+        {"batch_size": 1, "n_chains": 3},
+        {"n_rows": 150, "batch_size": 150, "n_chains": 70},
+        {"batch_size": 100, "n_chains": 1},
+        {"scale": 0.0},
+        {"scale": 2.0},
+    ],
+    ids=str,
+)
+@every_shape
+def test_every_option_does_what_the_twin_does(sizes, options):
+    check_epoch(Case(sizes, **options))
+
+
+@every_shape
+@pytest.mark.parametrize("visible", VISIBLE)
+def test_float32_follows_the_twin(sizes, visible):
+    # One minibatch: a draw that falls between two roundings would part them.
+    case = Case(sizes, visible, dtype=np.float32, n_rows=6, batch_size=6, momentum=0.5)
+    check_epoch(case, rtol=5e-5)
+    assert all(x.dtype == np.float32 for x in case.everything())
+
+
+@pytest.mark.parametrize("up, down", [(2.0, 1.0), (1.0, 2.0), (0.5, 3.0)])
+@pytest.mark.parametrize("visible", VISIBLE)
+def test_weights_that_count_more_than_once(visible, up, down):
+    """Machines that pretraining takes from a deep one: no mean field, all connected."""
+    rng = generator(731)
+    n_given = 5
+    unit = VISIBLE[visible]
+    gaussian = np.zeros(n_given, bool)
+    gaussian[:] = visible == "gaussian"
+    if visible == "both":
+        unit = Mixed(((2, BERNOULLI), (3, Gaussian())))
+        gaussian[2:] = True
+    X = np.where(gaussian, rng.normal(size=(8, 5)), rng.random((8, 5)) < 0.5)
+    X = X.astype(float)
+    state = (
+        rng.normal(size=(4, 5)),
+        rng.normal(size=4),
+        rng.normal(size=5),
+        np.where(gaussian, 0.3, 0.0),
+    )
+    settings = {
+        "key": KEY, "step": 3, "n_gibbs_steps": 1, "shift": np.zeros(5),
+        "visible_offset": rng.random(5), "hidden_offset": rng.random(4),
+        "gaussian": gaussian, "learned": gaussian, "scale": np.ones(5),
+        "up_scale": up, "down_scale": down,
+    }  # fmt: skip
+    chains = (rng.random((7, 4)) < 0.5).astype(float)
+    trainer = UnitTrainer(
+        Rows(X), unit.kernel(5), BERNOULLI.kernel(4), *state, batch_size=4,
+        chains=chains, **settings,
+    )  # fmt: skip
+    twin = reference_units.UnitTrainer(
+        unit.kernel(5), BERNOULLI.kernel(4), tuple(x.T for x in state), chains,
+        **settings, max_norm=1.0,
+    )  # fmt: skip
+    trainer.max_norm = 1.0
+    trainer.begin_epoch(np.arange(8), [0.1, 0.05])
+    for k, rate in enumerate([0.1, 0.05]):
+        twin.minibatch(X[4 * k : 4 * k + 4], rate)
+        trainer.run(k, k + 1)
+        weights, *rest = twin.machine
+        for x, y in zip(trainer.parameters(), (weights.T, *rest), strict=True):
+            np.testing.assert_allclose(x, y, 1e-10, 1e-12)
+        np.testing.assert_array_equal(trainer.chains(), twin.chains)
+
+
+def test_units_that_nothing_gives_are_refused():
+    with pytest.raises(ValueError, match="do not make the visible units"):
+        UnitTrainer(
+            Rows(np.zeros((3, 4))), BERNOULLI.kernel(6), BERNOULLI.kernel(2),
+            np.zeros((2, 6)), np.zeros(2), np.zeros(6), batch_size=1, chains=None,
+            key=0, step=0, n_gibbs_steps=1, visible_offset=0.0, hidden_offset=0.0,
+        )  # fmt: skip
+
+
+@pytest.mark.skipif(not openmp_enabled(), reason="built without OpenMP")
+def test_same_bits_on_any_number_of_threads(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    found = []
+    for n_threads in (1, 2, 3):
+        with threadpool_limits(n_threads):
+            case = Case(
+                (100, 60, 50, 40), n_rows=300, batch_size=150, n_chains=70,
+                dtype=np.float32, scale=0.1, n_steps=25, tolerance=1e-3, momentum=0.5,
+            )  # fmt: skip
+            assert case.trainer.n_threads == n_threads
+            case.run(n_threads)
+        found.append(b"".join(x.tobytes() for x in case.everything()))
+    assert found[1:] == found[:1] * 2
+
+
+# ---- The gradient ----
+
+
+def unfolded(machine, sizes):
+    """A folded machine (weights, odd and even biases, ...) as layers."""
+    weights, c, b, *_ = machine
+    odd, even = np.split(c, np.cumsum(sizes[1::2])), np.split(b, np.cumsum(sizes[::2]))
+    biases = [(even, odd)[k % 2][k // 2] for k in range(len(sizes))]
+    return Layered(
+        ("bernoulli",) * len(sizes), tuple(blocks(weights, sizes)), tuple(biases)
+    )
+
+
+def settled(machine, X, n_steps=500):
+    weights, c, b, *_ = machine
+    return mean_field(X, weights, c, b[X.shape[1] :], n_steps)
+
+
+def mean_bound(machine, X, sizes):
+    """Mean over rows of the bound where mean field ends, with the exact log Z."""
+    layers = unfolded(machine, sizes)
+    latent, odd = (
+        np.split(side, np.cumsum(sizes[k::2])[:-1], axis=1)
+        for side, k in zip(settled(machine, X), (2, 1), strict=True)
+    )
+    hidden = [(odd, latent)[k % 2][k // 2] for k in range(len(sizes) - 1)]
+    return bound(layers, X, hidden).mean() - enumerate_layers(layers).log_z
+
+
+def model_moments(machine, sizes):
+    """Exact means of even x odd, odd and even units, and squares (not used)."""
+    exact = enumerate_layers(unfolded(machine, sizes))
+    raw = np.einsum("s,si,sj->ij", exact.p, exact.even, exact.odd)
+    visible = exact.p @ exact.even
+    squares = exact.p @ np.square(exact.even - machine[2])
+    return raw, exact.p @ exact.odd, visible, squares
+
+
+SMALL = [(4, 3, 2), (3, 3, 2, 2), (3, 2, 2, 2, 2)]
+every_small_shape = pytest.mark.parametrize("sizes", SMALL, ids=str)
+
+
+def twin_with(machine, sizes, mu, offset, **options):
+    D, H = machine[0].shape
+    zeros = np.zeros(D, bool)
+    return reference_units.UnitTrainer(
+        BERNOULLI.kernel(D), BERNOULLI.kernel(H), machine, np.zeros((1, H)), KEY, mu,
+        offset, zeros, zeros, np.zeros(D), np.ones(D),
+        connected=connections(sizes).astype(float), **options,
+    )  # fmt: skip
+
+
+def random_machine(sizes, rng, scale):
+    connected = connections(sizes)
+    D, H = connected.shape
+    weights = scale * rng.normal(size=(D, H)) * connected
+    return weights, rng.normal(size=H), rng.normal(size=D), np.zeros(D)
+
+
+@every_small_shape
+def test_expected_direction_is_the_gradient_of_the_bound(sizes):
+    # The direction of the twin, which the kernel's is, with exact moments of the
+    # model in place of those of chains.
+    rng = generator(740, *sizes)
+    machine = random_machine(sizes, rng, 0.8)
+    X = (rng.random((7, sizes[0])) < 0.5).astype(float)
+    twin = twin_with(machine, sizes, 0.0, 0.0)
+    data = np.hstack([X, settled(machine, X)[0]])
+    found = twin.gradient(twin.moments(data), model_moments(machine, sizes))
+    for k in range(3):
+        places = np.ndindex(machine[k].shape)
+        for place in places if k else np.argwhere(connections(sizes)):
+            place = tuple(place)
+            ends = []
+            for step in (1e-5, -1e-5):
+                there = [x.copy() for x in machine]
+                there[k][place] += step
+                ends.append(mean_bound(there, X, sizes))
+            slope = (ends[0] - ends[1]) / 2e-5
+            np.testing.assert_allclose(found[k][place], slope, 1e-6, 1e-8)
+
+
+@every_small_shape
+@pytest.mark.parametrize("centred", [True, False])
+def test_step_of_the_kernel_with_chains_of_the_model(centred, sizes):
+    """Its mean is the exact direction: no twin, and chains that start from p."""
+    rng = generator(741, *sizes)
+    machine = random_machine(sizes, rng, 0.8)
+    X = (rng.random((9, sizes[0])) < 0.5).astype(float)
+    exact = enumerate_layers(unfolded(machine, sizes))
+    n, connected = 40_000, connections(sizes)
+    D, H = connected.shape
+    mu, offset = (centred * rng.random(size) for size in (D, H))
+    chains = exact.odd[rng.choice(len(exact.p), n, p=exact.p)]
+    field = MeanField(
+        BERNOULLI.kernel(D - sizes[0]), BERNOULLI.kernel(H), np.dtype(float), sizes[0],
+        n_steps=500, tolerance=0.0,
+    )  # fmt: skip
+    trainer = UnitTrainer(
+        Rows(X), BERNOULLI.kernel(D), BERNOULLI.kernel(H), machine[0].T, *machine[1:],
+        batch_size=9, chains=chains, field=field, connected=connected,
+        key=int(rng.integers(2**63)), step=0, n_gibbs_steps=1, visible_offset=mu,
+        hidden_offset=offset,
+    )  # fmt: skip
+    trainer.begin_epoch(np.arange(9), [1.0])
+    trainer.run(0, 1, 2)
+    weights, c, b, _ = trainer.parameters()
+    found = weights.T - machine[0], c - machine[1], b - machine[2]
+    # Of the data, exactly; of the model, mean and variance of one chain's part.
+    latent, odd = settled(machine, X)
+    data = np.hstack([X, latent])
+    above = 1 / (1 + np.exp(-(exact.even @ machine[0] + machine[1])))
+
+    def directions(even, odd):
+        raw = (even - mu)[:, :, np.newaxis] * (odd - offset)[:, np.newaxis] * connected
+        return raw, odd - np.einsum("rij,i->rj", raw, mu), even - raw @ offset
+
+    for part, seen, chain in zip(
+        found, directions(data, odd), directions(exact.even, above), strict=True
+    ):
+        # (What the offsets move does not depend on the sizes of the phases.)
+        mean = np.tensordot(exact.p, chain, 1)
+        variance = np.tensordot(exact.p, np.square(chain - mean), 1)
+        error = np.sqrt(variance / n) + 1e-12
+        assert (np.abs(part - (seen.mean(axis=0) - mean)) < 5.6 * error).all()
+
+
+def flipped(machine, even, odd):
+    """The same machine, of whose units some are called on when they are off."""
+    weights, c, b, log_variance = machine
+    x, y = 1 - 2 * even, 1 - 2 * odd
+    return (
+        x[:, np.newaxis] * weights * y,
+        y * (c + even @ weights),
+        x * (b + weights @ odd),
+        log_variance,
+    )
+
+
+@every_small_shape
+def test_centred_steps_do_not_depend_on_what_is_called_on(sizes):
+    rng = generator(742, *sizes)
+    machine = random_machine(sizes, rng, 0.5)
+    X = (rng.random((9, sizes[0])) < 0.5).astype(float)
+    D, H = machine[0].shape
+    even, odd = ((rng.random(n) < 0.5).astype(float) for n in (D, H))
+    even[0], odd[0] = 1, 1
+    mu, offset = rng.random(D), rng.random(H)
+
+    def after(machine, X, mu, offset):
+        twin = twin_with(machine, sizes, mu, offset, weight_decay=0.1)
+        data = twin.moments(np.hstack([X, settled(machine, X)[0]]))
+        moments = iter([data, model_moments(machine, sizes)])
+        twin.moments = lambda rows: next(moments)
+        twin.ascend(None, None, 0.5)
+        return twin.machine
+
+    turned = np.abs(X - even[: sizes[0]])
+    found = after(
+        flipped(machine, even, odd), turned, np.abs(mu - even), np.abs(offset - odd)
+    )
+    wanted = flipped(after(machine, X, mu, offset), even, odd)
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(x, y, 1e-9, 1e-9)
+    plain = after(flipped(machine, even, odd), turned, 0 * mu, 0 * offset)
+    assert np.abs(plain[0] - wanted[0]).max() > 1e-3
+
+
+# ---- The estimator: first state, pretraining, going on ----
+
+
+def real_and_bits(rng, n_rows=40):
+    """Two columns of bits and three of numbers."""
+    bits = rng.random((n_rows, 2)) < [0.3, 0.8]
+    return np.hstack([bits, rng.normal([5, 0, -2], [2, 1, 0.5], (n_rows, 3))])
+
+
+DATA = {
+    "bernoulli": lambda rng: (rng.random((40, 5)) < rng.random(5)).astype(float),
+    "gaussian": lambda rng: real_and_bits(rng)[:, 2:],
+    "both": real_and_bits,
+}
+KINDS = {
+    "bernoulli": "bernoulli",
+    "gaussian": "gaussian",
+    "both": [([0, 1], "bernoulli"), ([2, 3, 4], "gaussian")],
+}
+PRETRAINING = {"pretrain_n_iter": 3, "learning_rate": 0.2, "batch_size": 7}
+
+
+def trained(model):
+    """The folded machine in training: weights, odd and even biases."""
+    state = model._state
+    names = "intercept_hidden", "intercept_visible"
+    return state["components"].T, *(state[name] for name in names)
+
+
+def drawn_at(bias, n_chains, key):
+    return evaluate(
+        BERNOULLI.kernel(len(bias)), np.tile(bias, (n_chains, 1)), Wanted.DRAWS, key=key
+    )
+
+
+def pretrained_by_hand(model, X):
+    """Layers from the bottom up by twins of the trainer, as the papers compose them.
+
+    From the state of a model before its training; returns weights (below, above)
+    and biases of the layers, as shifted and scaled, and logarithms of variances.
+    """
+    state, sizes = model._state, [X.shape[1], *model.hidden_layer_sizes]
+    start = unfolded(trained(model), sizes)
+    weights, biases = list(start.weights), list(start.biases)
+    rows = (X - state["shift"]) / state["scale"]
+    log_variance = state["log_variance"][: sizes[0]]
+    gaussian = model._columns().gaussian
+    units = model._columns().unit
+    n_layers = len(weights)
+    for k in range(n_layers):
+        below, above = weights[k].shape
+        first, last = k == 0, k == n_layers - 1
+        real = gaussian if first else np.zeros(below, bool)
+        key = state["key"] ^ (LAYER_KEY + k)
+        twin = reference_units.UnitTrainer(
+            (units if first else BERNOULLI).kernel(below), BERNOULLI.kernel(above),
+            (weights[k], biases[k + 1], biases[k],
+             log_variance if first else np.zeros(below)),
+            drawn_at(biases[k + 1], model.n_chains or model.batch_size, key), key,
+            rows.mean(axis=0) * model.centering, np.full(above, 0.5) * model.centering,
+            real, real, np.zeros(below), np.ones(below), step=1,
+            momentum=model.momentum, weight_decay=model.weight_decay,
+            offset_rate=OFFSET_RATE * model.centering,
+            velocity=(0.0, 0.0, 0.0) if model.momentum else None,
+            clip=0.0,
+            # With neighbours on one side only, what comes from it counts twice.
+            up_scale=2.0 if first and not last else 1.0,
+            down_scale=2.0 if last and not first else 1.0,
+        )  # fmt: skip
+        n_batches = -(-len(X) // model.batch_size)
+        for epoch in range(model.pretrain_n_iter):
+            order = epoch_order(len(X), key, twin.step)
+            rates = minibatch_rates(
+                model.learning_rate, model.learning_rate_schedule, epoch,
+                model.pretrain_n_iter, n_batches,
+            )  # fmt: skip
+            for n, rate in enumerate(rates):
+                part = order[n * model.batch_size : (n + 1) * model.batch_size]
+                twin.minibatch(rows[part], rate)
+        weights[k], c, b, variances = twin.machine
+        biases[k] = b if first else (biases[k] + b) / 2
+        biases[k + 1] = c
+        log_variance = variances if first else log_variance
+        rows = twin.hidden_means(rows)
+        if not first and not last:
+            weights[k] = weights[k] / 2
+    return weights, biases, log_variance
+
+
+@pytest.mark.parametrize("kind", DATA)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"centering": False, "learning_rate_schedule": "constant"},
+        {"momentum": 0.5, "weight_decay": 0.01, "n_chains": 11},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("hidden", [(4,), (4, 3), (4, 3, 2), (4, 3, 3, 2)], ids=str)
+def test_pretraining_composes_what_its_layers_learn(hidden, options, kind):
+    X = DATA[kind](generator(750))
+    settings = {"visible": KINDS[kind], "n_iter": 0, "random_state": 3, **options}
+    model = DBMTransformer(hidden, **PRETRAINING | settings)
+    start = clone(model).set_params(pretrain_n_iter=0).fit(X)
+    start.set_params(pretrain_n_iter=3)
+    weights, biases, log_variance = pretrained_by_hand(start, X)
+    model.fit(X)
+    found = unfolded(trained(model), [X.shape[1], *hidden])
+    for x, y in zip([*found.weights, *found.biases], weights + biases, strict=True):
+        np.testing.assert_allclose(x, y, 1e-9, 1e-9)
+    found = model._state["log_variance"]
+    np.testing.assert_allclose(found[: X.shape[1]], log_variance, 1e-9, 1e-9)
+    assert (found[X.shape[1] :] == 0).all()
+    assert (model.n_iter_, model.history_["seconds"]) == (0, [])
+
+
+@pytest.mark.parametrize("kind", DATA)
+@pytest.mark.parametrize("hidden", [(4,), (4, 3), (4, 3, 3, 2)], ids=str)
+def test_parameters_are_those_of_the_data(hidden, kind):
+    """What trains shifted and scaled rows says the same of the rows themselves."""
+    rng = generator(751)
+    X = DATA[kind](rng)
+    model = DBMTransformer(
+        hidden, visible=KINDS[kind], n_iter=5, average=False, random_state=0
+    ).fit(X)
+    assert [w.shape for w in model.components_] == [
+        (above, below) for below, above in pairwise([X.shape[1], *hidden])
+    ]
+    state, sizes = model._state, [X.shape[1], *hidden]
+    inner = unfolded(trained(model), sizes)
+    gaussian = model._columns().gaussian
+    variance = np.exp(state["log_variance"][: sizes[0]])
+    states = [(rng.random((30, n)) < 0.5).astype(float) for n in sizes]
+    states[0] = X[:30]
+    rows = (X[:30] - state["shift"]) / state["scale"]
+
+    def energies():
+        """Of the machine as trained, from the definition."""
+        first = np.where(gaussian, 0, inner.biases[0])
+        seen = inner.weights[0] / variance[:, np.newaxis]
+        squares = np.square(rows - inner.biases[0]) / (2 * variance)
+        layers = Layered(
+            inner.units, (seen, *inner.weights[1:]), (first, *inner.biases[1:])
+        )
+        return (squares * gaussian).sum(axis=1) - minus_energy(
+            layers, rows, *states[1:]
+        )
+
+    # To a constant, which belongs to what is given.
+    difference = model._layered().energy(*states) - energies()
+    other = [states[0], *(1 - s for s in states[1:])]
+    again = model._layered().energy(*other)
+    states = other
+    np.testing.assert_allclose(again - energies(), difference, 1e-8, 1e-8)
+    if not gaussian.any():
+        np.testing.assert_allclose(difference, 0, atol=1e-10)
+
+
+def test_fitted_parameters_are_the_average_of_the_last_epoch():
+    X = DATA["bernoulli"](generator(752))
+    options = {"n_iter": 4, "batch_size": 40, "random_state": 0}
+    model = DBMTransformer((4, 3), **options).fit(X)
+    last = DBMTransformer((4, 3), average=False, **options).fit(X)
+    # One minibatch an epoch: the average is over that one.
+    assert_same(model.components_, last.components_)
+    model = DBMTransformer((4, 3), **options | {"batch_size": 10}).fit(X)
+    last = DBMTransformer((4, 3), average=False, **options | {"batch_size": 10}).fit(X)
+    assert_same(model._state, last._state)
+    assert not np.array_equal(model.components_[1], last.components_[1])
+
+
+@pytest.mark.parametrize("kind", DATA)
+@pytest.mark.parametrize("pretrain", [0, 2])
+def test_warm_start_goes_on_bit_for_bit(pretrain, kind):
+    X = DATA[kind](generator(753))
+    options = {
+        "visible": KINDS[kind],
+        "random_state": 0,
+        "learning_rate_schedule": "constant",
+        "momentum": 0.5,
+        "pretrain_n_iter": pretrain,
+        "batch_size": 8,
+    }
+    whole = DBMTransformer((4, 3, 2), n_iter=5, **options).fit(X)
+    parts = DBMTransformer((4, 3, 2), n_iter=2, warm_start=True, **options).fit(X)
+    assert parts.n_iter_ == 2
+    parts.set_params(n_iter=3).fit(X)
+    assert parts.n_iter_ == 5
+    assert_same_model(parts, whole)
+    assert_same(parts.sample(5), whole.sample(5))
+
+
+def test_partial_fit_goes_on_bit_for_bit():
+    X = DATA["bernoulli"](generator(754))
+    models = [DBMTransformer((4, 3), momentum=0.5, random_state=0) for _ in range(2)]
+    for k in range(4):
+        for model in models:
+            model.partial_fit(X[10 * k : 10 * k + 10])
+        models[1] = pickle.loads(pickle.dumps(models[1]))
+        assert models[0].n_iter_ == k + 1
+    assert_same_model(*models)
+    np.testing.assert_allclose(models[0].visible_mean_, X.mean(axis=0), 1e-12)
+    # Chains go on too, and other random numbers are drawn.
+    first = models[0].h_samples_
+    assert not np.array_equal(models[0].partial_fit(X[:10]).h_samples_, first)
+
+
+def test_pretraining_is_for_the_first_fit_only():
+    X = DATA["bernoulli"](generator(755))
+    model = DBMTransformer(
+        (4, 3), pretrain_n_iter=2, n_iter=1, warm_start=True, random_state=0
+    ).fit(X)
+    other = copy.deepcopy(model).set_params(pretrain_n_iter=0)
+    assert_same_model(model.fit(X), other.fit(X))
+    model = DBMTransformer((4, 3), pretrain_n_iter=2, random_state=0)
+    assert_same_model(
+        model.partial_fit(X),
+        clone(model).set_params(pretrain_n_iter=0).partial_fit(X),
+    )
+
+
+@pytest.mark.parametrize(
+    "sizes, message",
+    [
+        ((), "hidden_layer_sizes .* got \\(\\)"),
+        ((3, 0), "integers of at least 1, got \\(3, 0\\)"),
+        ((3, -1), "got \\(3, -1\\)"),
+        ((3, 2.0), "got \\(3, 2.0\\)"),
+        ([3, "2"], "got \\[3, '2'\\]"),
+        (((3, 2), (4, 3)), "got \\(\\(3, 2\\), \\(4, 3\\)\\)"),
+        (0, "'hidden_layer_sizes'"),
+        (2.5, "'hidden_layer_sizes'"),
+        ("3", "'hidden_layer_sizes'"),
+        (None, "'hidden_layer_sizes'"),
+    ],
+)
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_bad_sizes_of_layers(method, sizes, message):
+    model = DBMTransformer(sizes, n_iter=1)
+    with pytest.raises(ValueError, match=message):
+        getattr(model, method)(np.eye(4))
+    assert not hasattr(model, "components_")
+
+
+def test_sizes_of_layers_in_any_form():
+    X = DATA["bernoulli"](generator(756))
+    wanted = DBMTransformer((4, 3), n_iter=2, random_state=0).fit(X)
+    for sizes in ([4, 3], np.array([4, 3]).tolist(), (np.int64(4), 3)):
+        found = DBMTransformer(sizes, n_iter=2, random_state=0).fit(X)
+        assert_same_model(found, wanted)
+    one = DBMTransformer(4, n_iter=2, random_state=0).fit(X)
+    assert_same_model(one, DBMTransformer((4,), n_iter=2, random_state=0).fit(X))
+
+
+@pytest.mark.parametrize("sizes", [(4, 2), (4,), (3, 4), 4, (4, 3, 2)])
+def test_sizes_of_layers_cannot_change_in_training(sizes):
+    X = DATA["bernoulli"](generator(757))
+    model = DBMTransformer((4, 3), n_iter=1, random_state=0).fit(X)
+    before = copy.deepcopy(model)
+    model.set_params(hidden_layer_sizes=sizes)
+    with pytest.raises(ValueError, match=r"hidden_layer_sizes=.* has \[4, 3\]"):
+        model.partial_fit(X)
+    with pytest.raises(ValueError, match=r"hidden_layer_sizes=.* has \[4, 3\]"):
+        model.set_params(warm_start=True).fit(X)
+    assert_same_model(model, before)
+
+
+# ---- What training does ----
+
+
+def test_training_raises_the_bound(digits):
+    X = (digits[:300] > 0.5).astype(np.float32)
+    scores = {}
+    for n_iter in (0, 30):
+        model = DBMTransformer((20, 8), n_iter=n_iter, random_state=0)
+        scores[n_iter] = model.fit(X).score(X)
+    # (Independent pixels have -25.8 nats; a mixture of a few digits is far better.)
+    assert scores[30] > scores[0] + 3
+
+
+def test_steps_are_the_same_in_any_unit_of_measurement():
+    X = DATA["gaussian"](generator(758))
+    options = {"visible": "gaussian", "n_iter": 3, "random_state": 0}
+    model = DBMTransformer((4, 3), **options).fit(X)
+    other = DBMTransformer((4, 3), **options).fit(8 * X - 64)
+    np.testing.assert_allclose(other.transform(8 * X - 64), model.transform(X), 1e-7)
+    np.testing.assert_allclose(other.variance_, 64 * model.variance_, 1e-7)
+    jacobian = 3 * np.log(8)
+    np.testing.assert_allclose(
+        other.score_samples(8 * X - 64), model.score_samples(X) - jacobian, 1e-7
+    )
+
+
+# ---- Interrupts ----
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pretrain_n_iter": 10**6},
+        {"n_iter": 10**7},
+        {"n_iter": 2, "batch_size": 1, "n_gibbs_steps": 1000},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("hidden", [(8,), (60, 30), (60, 30, 20)], ids=str)
+def test_interrupts_leave_a_usable_model(hidden, options):
+    X = (generator(760).random((2000, 64)) < 0.2).astype(np.uint8)
+    # Three tries: on a busy machine something else may hold one of them up.
+    for _ in range(3):
+        model = DBMTransformer(hidden, random_state=0, **options)
+        delay = interrupted_after(lambda model=model: model.fit(X), seconds=0.2)
+        if delay < 0.5:
+            break
+    assert delay < 0.5
+    assert all(len(entries) == model.n_iter_ for entries in model.history_.values())
+    if "pretrain_n_iter" in options:
+        assert model.n_iter_ == 0
+        # The lowest layer has learned something.
+        assert np.abs(model.components_[0]).max() > 0.1
+    assert np.isfinite(model.transform(X[:20])).all()
+    assert np.isfinite(model.sample(3, 5)).all()
+    done = model.n_iter_
+    model.set_params(warm_start=True, n_iter=1, n_gibbs_steps=1, pretrain_n_iter=0)
+    assert model.fit(X[:200]).n_iter_ == done + 1
