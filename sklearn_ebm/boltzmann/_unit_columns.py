@@ -30,7 +30,7 @@ class UnitColumns:
 
         def fill(X):
             if not missing:
-                refuse_missing(X, type(self).__name__)
+                refuse_missing(X, self)
             columns.check(self, X, quiet=quiet)
             X = columns.encode(X)
             if missing:
@@ -49,7 +49,7 @@ class UnitColumns:
 
         def fill(X):
             if drawn is None:
-                refuse_missing(X, type(self).__name__)
+                refuse_missing(X, self)
             known = self.n_categories_ if goes_on else None
             names = getattr(self, "feature_names_in_", None)
             columns = Columns(self.visible, X, names, known)
@@ -88,10 +88,11 @@ class UnitColumns:
         return columns.encode(X)
 
 
-def refuse_missing(X, name):
+def refuse_missing(X, estimator):
     """Raise an error if values are missing."""
-    if missing_values(X) is not None:
-        raise ValueError(
-            f"Input X contains NaN. {name} takes them for values that are not known "
-            "with missing='latent'."
-        )
+    if missing_values(X) is None:
+        return
+    name, remedy = type(estimator).__name__, "does not take missing values."
+    if "missing" in estimator.get_params(deep=False):
+        remedy = "takes them for values that are not known with missing='latent'."
+    raise ValueError(f"Input X contains NaN. {name} {remedy}")
