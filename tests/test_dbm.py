@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from common import assert_same, assert_same_model, fitted_state, floats, outputs
 from reference import Path, all_states, chi_square_p_value, generator, state_numbers
-from reference_deep import bound, enumerate_layers, minus_energy, sides
+from reference_deep import bound, enumerate_layers, sides
 from sklearn_ebm import RBM, BernoulliRBM, DBMTransformer
 from sklearn_ebm._machines import Machine
 from sklearn_ebm.layered import Layered, blocks, interleaved
@@ -104,7 +104,13 @@ def test_energies(sizes):
 def test_layers_of_other_units_fold():
     rng = generator(711)
     sizes = 2, 3, 2, 1, 2
-    units = (Gaussian([1.0, -1.0], [0.5, 2.0]), Spin(), "bernoulli", Spin(), "bernoulli")
+    units = (
+        Gaussian([1.0, -1.0], [0.5, 2.0]),
+        Spin(),
+        "bernoulli",
+        Spin(),
+        "bernoulli",
+    )
     layers = Layered(
         units,
         tuple(rng.normal(size=shape) for shape in zip(sizes[:-1], sizes[1:])),
@@ -329,8 +335,10 @@ def test_one_hidden_layer_is_a_restricted_boltzmann_machine():
     np.testing.assert_allclose(model.transform(v), rbm.transform(v), 1e-12)
     np.testing.assert_allclose(model.score_samples(v), log_likelihood(rbm, v), 1e-12)
     np.testing.assert_allclose(model.reconstruct(v), rbm.reconstruct(v), 1e-12)
-    assert_same(Gibbs(model).step(Gibbs(model).init(init=v, random_state=0), 3).visible,
-                Gibbs(rbm).step(Gibbs(rbm).init(init=v, random_state=0), 3).visible)
+    assert_same(
+        Gibbs(model).step(Gibbs(model).init(init=v, random_state=0), 3).visible,
+        Gibbs(rbm).step(Gibbs(rbm).init(init=v, random_state=0), 3).visible,
+    )
     real = random_dbm((3, 4), visible="gaussian")
     twin = RBM(4, visible="gaussian", n_iter=0).fit(np.eye(3))
     twin.components_, twin.variance_ = real.components_[0], real.variance_
@@ -486,7 +494,9 @@ def test_gaussian_imputations_have_the_conditional_means():
     X = np.tile([0.7, NAN], (4000, 1))
     seed = int(generator(726).integers(2**31))
     for method in ("mean", "sample"):
-        found = model.impute(X, method=method, n_gibbs_steps=60, random_state=seed)[:, 1]
+        found = model.impute(X, method=method, n_gibbs_steps=60, random_state=seed)[
+            :, 1
+        ]
         error = found.std(ddof=1) / np.sqrt(4000)
         assert abs(found.mean() - wanted) < 5.5 * error
 
@@ -498,19 +508,19 @@ def test_gaussian_imputations_have_the_conditional_means():
 def fitted(binary_digits):
     """A model of three hidden layers, in float32."""
     X = binary_digits[:300].astype(np.float32)
-    return DBMTransformer((12, 7, 5), n_iter=3, random_state=0).fit(X)
+    return DBMTransformer((9, 7, 5), n_iter=3, random_state=0).fit(X)
 
 
 def test_transform_gives_the_means_of_layers(fitted, digits):
     X = digits[:50]
     means = fitted._deep(np.float64).means(X)
-    assert [m.shape for m in means] == [(50, 12), (50, 7), (50, 5)]
+    assert [m.shape for m in means] == [(50, 9), (50, 7), (50, 5)]
     assert_same(fitted.transform(X), means[-1])
     fitted.set_params(output="all")
     assert_same(fitted.transform(X), np.hstack(means))
     # Means that settled are what their neighbours give.
     fitted.set_params(n_mean_field_steps=2000, mean_field_tol=0.0)
-    first, second, third = np.split(fitted.transform(X), [12, 19], axis=1)
+    first, second, third = np.split(fitted.transform(X), [9, 16], axis=1)
     w, (_, c, d, e) = fitted.components_, fitted.intercepts_
     for found, field in [
         (first, X @ w[0].T + second @ w[1] + c),
@@ -526,9 +536,9 @@ def test_names_of_outputs(fitted, digits):
     ]
     fitted.set_params(output="all")
     assert list(fitted.get_feature_names_out()) == [
-        f"dbmtransformer{k}" for k in range(24)
+        f"dbmtransformer{k}" for k in range(21)
     ]
-    assert fitted.transform(digits[:2]).shape == (2, 24)
+    assert fitted.transform(digits[:2]).shape == (2, 21)
 
 
 def test_visible_means(fitted, digits):
@@ -536,7 +546,7 @@ def test_visible_means(fitted, digits):
     b, w = fitted.intercepts_[0], fitted.components_[0]
     fitted.set_params(output="all")
     means = fitted.transform(X)
-    wanted = 1 / (1 + np.exp(-(means[:, :12] @ w + b)))
+    wanted = 1 / (1 + np.exp(-(means[:, :9] @ w + b)))
     for found in (fitted.reconstruct(X), fitted.inverse_transform(means)):
         assert found.dtype == np.float64
         np.testing.assert_allclose(found, wanted, 1e-6)
@@ -548,13 +558,13 @@ def test_visible_means(fitted, digits):
     top = fitted.transform(X)
     v = fitted.inverse_transform(top)
     turned = Machine(fitted._layered().reversed().folded(), np.float64)
-    even = np.full((50, 12), 0.5)
+    even = np.full((50, 9), 0.5)
     for _ in range(2000):
         odd = turned.up.means(np.hstack([top, even]))
         even = turned.down.means(odd)[:, 5:]
-    # (Layers from the top: 5 given, then 7, 12 and 64; the last stands by the 7.)
+    # (Layers from the top: 5 given, then 7, 9 and 64; the last stands by the 7.)
     np.testing.assert_allclose(v, odd[:, 7:], 1e-9)
-    with pytest.raises(ValueError, match="X has 24 columns, but the layer has 5"):
+    with pytest.raises(ValueError, match="X has 21 columns, but the layer has 5"):
         fitted.inverse_transform(means)
 
 
@@ -576,9 +586,7 @@ def test_data_of_any_kind_give_the_same_model(hidden, kind, binary_digits):
 def test_sparse_bits_give_the_same_model(binary_digits):
     X = binary_digits[:150].astype(np.uint8)
     estimator = DBMTransformer((12, 7), n_iter=2, random_state=0)
-    assert_same_model(
-        clone(estimator).fit(sp.csr_array(X)), clone(estimator).fit(X)
-    )
+    assert_same_model(clone(estimator).fit(sp.csr_array(X)), clone(estimator).fit(X))
 
 
 def test_samples(fitted, binary_digits):

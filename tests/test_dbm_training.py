@@ -19,7 +19,7 @@ from common import (
     interrupted_after,
 )
 from reference import generator
-from reference_deep import bound, enumerate_layers, mean_field, minus_energy, sides
+from reference_deep import bound, enumerate_layers, mean_field, minus_energy
 from sklearn_ebm import DBMTransformer
 from sklearn_ebm._mean_field import MeanField
 from sklearn_ebm._openmp import openmp_enabled

@@ -146,7 +146,9 @@ def test_rows_that_do_not_fit_are_refused(columns, dtype):
 def test_it_begins_with_inputs_that_count_twice():
     # As in the machine with which the lowest layer was pretrained; written out.
     weights = np.array([[1.0], [-2.0]])
-    latent, odd = kernel(np.array([[0.3]]), weights, np.array([0.1]), np.array([0.5]), 0)
+    latent, odd = kernel(
+        np.array([[0.3]]), weights, np.array([0.1]), np.array([0.5]), 0
+    )
     first = 1 / (1 + np.exp(-(0.1 + 2 * 0.3)))
     second = 1 / (1 + np.exp(-(0.5 - 2 * first)))
     third = 1 / (1 + np.exp(-(0.1 + 0.3 - 2 * second)))
