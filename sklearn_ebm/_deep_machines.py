@@ -5,12 +5,12 @@ from scipy.special import entr
 
 from ._machines import Machine, Way, chunks
 from ._mean_field import MeanField
-from .layered import interleaved
+from .layered import interleaved, side_by_side
 from .units import as_unit
 
 
 class DeepMachine:
-    """A layered model whose hidden layers hold Bernoulli units.
+    """A layered model, of which the first layer is given.
 
     Parameters
     ----------
@@ -37,10 +37,11 @@ class DeepMachine:
             np.asarray(layers.weights[0], self.dtype).T,
             layers.biases[0],
         )
-        bernoulli = as_unit("bernoulli")
+        # (Upside down, the last layer is the visible one.)
+        latent = side_by_side(layers.units[2::2] or ("bernoulli",), self.sizes[2::2])
         self.field = MeanField(
-            bernoulli.kernel(n_even - n_visible),
-            bernoulli.kernel(sum(self.sizes[1::2])),
+            as_unit(latent).kernel(n_even - n_visible),
+            self.machine.up.units,
             self.dtype,
             n_visible,
             n_steps=n_steps,
@@ -99,7 +100,7 @@ class DeepMachine:
         return np.hstack([X, self.field.settle(X)[0]])
 
     def bound(self, X):
-        """Lower bound of log p(v) + log Z, a number a row.
+        """Lower bound of log p(v) + log Z, a number a row, if hidden units are bits.
 
         With q the mean-field distribution of the hidden units it is the mean of -E
         under q and the entropy of q. All odd layers are summed out exactly, which

@@ -568,6 +568,26 @@ def test_visible_means(fitted, digits):
         fitted.inverse_transform(means)
 
 
+@pytest.mark.parametrize("hidden", [(4,), (4, 3), (4, 3, 2), (4, 3, 2, 2)], ids=str)
+def test_visible_means_of_any_units_from_the_top(hidden):
+    """Mean field settles where every layer is what its neighbours give."""
+    model = random_dbm((3, *hidden), visible="gaussian", scale=0.7)
+    model.intercepts_[0] += 50
+    model.intercepts_[1] -= (50 / model.variance_) @ model.components_[0].T
+    top = generator(728).random((20, hidden[-1]))
+    v = model.inverse_transform(top)
+    w, biases, seen = model.components_, model.intercepts_, v / model.variance_
+    layers = [np.full((20, n), 0.5) for n in hidden[:-1]] + [top]
+    for _ in range(3000):
+        for k in range(len(hidden) - 1):
+            below = seen if k == 0 else layers[k - 1]
+            field = below @ w[k].T + layers[k + 1] @ w[k + 1] + biases[k + 1]
+            layers[k] = 1 / (1 + np.exp(-field))
+    np.testing.assert_allclose(v, layers[0] @ w[0] + biases[0], 1e-9)
+    # Rows differ by more than rounding: the top is heard.
+    assert v.std(axis=0).min() > 1e-4
+
+
 @pytest.mark.parametrize("kind", [np.uint8, np.bool_, np.float32, sp.csr_array])
 @pytest.mark.parametrize("hidden", [(12, 7), (12, 7, 5)], ids=str)
 def test_data_of_any_kind_give_the_same_model(hidden, kind, binary_digits):
