@@ -16,8 +16,10 @@ BERNOULLI = as_unit("bernoulli")
 LAYER_KEY = 0xD6E8FEB86659FD93
 
 
-def pretrained(estimator, X, rows, division):
-    """Train the layers of an estimator one by one.
+def pretrain(estimator, X, rows, division):
+    """Train the layers of an estimator one by one, in place: its `_state` changes.
+
+    When interrupted, it has what they have learned so far.
 
     In the deep machine a hidden layer hears from both sides. Trained by itself, the
     lowest layer hears its input twice and the highest one answers twice [1]_; the
@@ -34,19 +36,11 @@ def pretrained(estimator, X, rows, division):
     division : Division
         Which rows are trained on.
 
-    Yields
-    ------
-    state : dict
-        The state of the training, after every epoch of every layer.
-
     References
     ----------
     .. [1] R. Salakhutdinov, G. E. Hinton, "Deep Boltzmann machines", AISTATS 2009.
     """
-    state = {
-        name: np.array(value) if isinstance(value, np.ndarray) else value
-        for name, value in estimator._state.items()
-    }
+    state = estimator._state
     sizes = estimator._sizes(rows.n_columns)
     weights = blocks(state["components"].T, sizes)
     biases = _layers(state["intercept_visible"], state["intercept_hidden"], sizes)
@@ -71,17 +65,18 @@ def pretrained(estimator, X, rows, division):
                 estimator.pretrain_n_iter,
                 run.n_batches,
             )
-            run.epoch(state["key"] ^ (LAYER_KEY + k), rates, False)
-            components, hidden, visible, log_variance = trainer.parameters()
-            weights[k][...] = share * components.T
-            # A layer that two machines share starts from the mean of its two biases.
-            biases[k][...] = visible if k == 0 else (below + visible) / 2
-            biases[k + 1][...] = hidden
-            if k == 0:
-                state["log_variance"][: sizes[0]] = log_variance
-            if estimator.centering:
-                offsets[k + 1][...] = trainer.hidden_offset()
-            yield state
+            try:
+                run.epoch(state["key"] ^ (LAYER_KEY + k), rates, False)
+            finally:
+                components, hidden, visible, log_variance = trainer.parameters()
+                weights[k][...] = share * components.T
+                # A layer of two machines starts from the mean of its two biases.
+                biases[k][...] = visible if k == 0 else (below + visible) / 2
+                biases[k + 1][...] = hidden
+                if k == 0:
+                    state["log_variance"][: sizes[0]] = log_variance
+                if estimator.centering:
+                    offsets[k + 1][...] = trainer.hidden_offset()
         if k < last:
             X = _means(X, trainer, rows.dtype, estimator if k == 0 else None, up)
             rows = Rows(X)

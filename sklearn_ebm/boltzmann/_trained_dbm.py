@@ -11,7 +11,7 @@ from .._unit_trainer import UnitTrainer
 from .._units import Wanted, evaluate
 from ..layered import blocks, interleaved
 from ..units import UNBOUNDED, as_unit, kinds_of
-from ._dbm_pretraining import pretrained
+from ._dbm_pretraining import pretrain
 from ._fitted_dbm import FittedDBM, beside
 from ._starts import CLIP, START_RATE, first_units, wide_start
 from ._trained import Training
@@ -159,10 +159,8 @@ class TrainedDBM(Training, FittedDBM):
         """Pretrain the layers one by one; when interrupted, keep what there is."""
         if not self.pretrain_n_iter:
             return
-        layers = pretrained(self, X, rows, run.division)
         try:
-            for state in layers:
-                self._state = state
+            pretrain(self, X, rows, run.division)
         finally:
             run.trainer = self._trainer(rows)
 
