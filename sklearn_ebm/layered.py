@@ -99,7 +99,8 @@ class Layered:
             return self
         sizes = [len(bias) for bias in self.biases]
         weight = np.zeros(
-            (sum(sizes[::2]), sum(sizes[1::2])), np.result_type(*self.weights)
+            (sum(sizes[::2]), sum(sizes[1::2])),
+            np.result_type(*map(np.asarray, self.weights)),
         )
         for block, part in zip(blocks(weight, sizes), self.weights, strict=True):
             block[...] = part

@@ -374,3 +374,25 @@ def random_model(n_hidden, n_visible, scale=1.0, dtype=np.float64, seed=0):
 
 def all_states(n):
     return np.array(list(itertools.product([0.0, 1.0], repeat=n)))
+
+
+# ---- Deep Boltzmann machines ----
+
+
+def random_dbm(sizes, *, scale=1.5, dtype=np.float64, visible="bernoulli", **options):
+    """A fitted model with random weights, none of whose units stays in one state."""
+    rng = np.random.default_rng([710, *sizes])  # the same for all seeds of the tests
+    options = {"n_mean_field_steps": 2000, "mean_field_tol": 0.0} | options
+    model = DBMTransformer(
+        sizes[1:], visible=visible, n_iter=0, random_state=0, **options
+    ).fit(rng.random((9, sizes[0])).astype(dtype))
+    weights = [scale * rng.normal(size=w.shape) for w in model.components_]
+    biases = [0.3 * rng.normal(size=n) for n in sizes]
+    for k, weight in enumerate(weights):
+        biases[k] -= weight.sum(axis=0) / 2 * (visible == "bernoulli" or k > 0)
+        biases[k + 1] -= weight.sum(axis=1) / 2
+    model.components_ = [weight.astype(dtype) for weight in weights]
+    model.intercepts_ = [bias.astype(dtype) for bias in biases]
+    if visible == "gaussian":
+        model.variance_ = rng.uniform(0.5, 1.5, sizes[0]).astype(dtype)
+    return model

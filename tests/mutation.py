@@ -39,7 +39,9 @@ TESTS = [
     "tests/test_dbn_classifier.py",
     "tests/test_mean_field.py",
     "tests/test_dbm.py",
+    "tests/test_dbm_use.py",
     "tests/test_dbm_training.py",
+    "tests/test_dbm_fit.py",
 ]
 # Extensions to build again when a file changes.
 LISTS = ["_simd", "_panels", "_rows", "_gibbs", "_trainer", "_ais"]

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import entr, expit, logsumexp
 
 from reference import all_states, state_numbers
+from sklearn_ebm.layered import Layered, blocks
 
 # ---- Mean field in a folded machine ----
 
@@ -58,6 +59,16 @@ def minus_energy(layers, *states):
 def sides(parts):
     """What belongs to the even and to the odd layers, each next to each other."""
     return np.hstack(parts[::2]), np.hstack(parts[1::2])
+
+
+def unfolded(machine, sizes):
+    """A folded machine (weights, odd and even biases, ...) as layers."""
+    weights, c, b, *_ = machine
+    odd, even = np.split(c, np.cumsum(sizes[1::2])), np.split(b, np.cumsum(sizes[::2]))
+    biases = [(even, odd)[k % 2][k // 2] for k in range(len(sizes))]
+    return Layered(
+        ("bernoulli",) * len(sizes), tuple(blocks(weights, sizes)), tuple(biases)
+    )
 
 
 def enumerate_layers(layers):

@@ -1,0 +1,370 @@
+"""How DBMTransformer trains: pretraining, going on, what is refused, interrupts."""
+
+import copy
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import reference_units
+from common import (
+    assert_same,
+    assert_same_model,
+    fitted_floats,
+    interrupted_after,
+)
+from reference import generator
+from reference_deep import minus_energy, unfolded
+from sklearn_ebm import DBMTransformer
+from sklearn_ebm._training import epoch_order, minibatch_rates
+from sklearn_ebm._units import Wanted, evaluate
+from sklearn_ebm.boltzmann._dbm_pretraining import LAYER_KEY
+from sklearn_ebm.boltzmann._trained import OFFSET_RATE
+from sklearn_ebm.layered import Layered
+from sklearn_ebm.units import Bernoulli
+
+BERNOULLI = Bernoulli()
+
+# ---- Pretraining, and going on ----
+
+
+def real_and_bits(rng, n_rows=40):
+    """Two columns of bits and three of numbers."""
+    bits = rng.random((n_rows, 2)) < [0.3, 0.8]
+    return np.hstack([bits, rng.normal([5, 0, -2], [2, 1, 0.5], (n_rows, 3))])
+
+
+DATA = {
+    "bernoulli": lambda rng: (rng.random((40, 5)) < rng.random(5)).astype(float),
+    "gaussian": lambda rng: real_and_bits(rng)[:, 2:],
+    "both": real_and_bits,
+}
+KINDS = {
+    "bernoulli": "bernoulli",
+    "gaussian": "gaussian",
+    "both": [([0, 1], "bernoulli"), ([2, 3, 4], "gaussian")],
+}
+PRETRAINING = {"pretrain_n_iter": 3, "pretrain_learning_rate": 0.2, "batch_size": 7}
+
+
+def trained(model):
+    """The folded machine in training: weights, odd and even biases."""
+    state = model._state
+    names = "intercept_hidden", "intercept_visible"
+    return state["components"].T, *(state[name] for name in names)
+
+
+def drawn_at(bias, n_chains, key):
+    return evaluate(
+        BERNOULLI.kernel(len(bias)), np.tile(bias, (n_chains, 1)), Wanted.DRAWS, key=key
+    )
+
+
+def pretrained_by_hand(model, X):
+    """Layers from the bottom up by twins of the trainer, as the papers compose them.
+
+    From the state of a model before its training; returns weights (below, above)
+    and biases of the layers, as shifted and scaled, and logarithms of variances.
+    """
+    state, sizes = model._state, [X.shape[1], *model.hidden_layer_sizes]
+    start = unfolded(trained(model), sizes)
+    weights, biases = list(start.weights), list(start.biases)
+    rows = (X - state["shift"]) / state["scale"]
+    log_variance = state["log_variance"][: sizes[0]]
+    gaussian = model._columns().gaussian
+    units = model._columns().unit
+    n_layers = len(weights)
+    for k in range(n_layers):
+        below, above = weights[k].shape
+        first, last = k == 0, k == n_layers - 1
+        real = gaussian if first else np.zeros(below, bool)
+        key = state["key"] ^ (LAYER_KEY + k)
+        twin = reference_units.UnitTrainer(
+            (units if first else BERNOULLI).kernel(below), BERNOULLI.kernel(above),
+            (weights[k], biases[k + 1], biases[k],
+             log_variance if first else np.zeros(below)),
+            drawn_at(biases[k + 1], model.n_chains or model.batch_size, key), key,
+            rows.mean(axis=0) * model.centering, np.full(above, 0.5) * model.centering,
+            real, real, np.zeros(below), np.ones(below), step=1,
+            momentum=model.momentum, weight_decay=model.weight_decay,
+            offset_rate=OFFSET_RATE * model.centering,
+            velocity=(0.0, 0.0, 0.0) if model.momentum else None,
+            clip=0.0,
+            # With neighbours on one side only, what comes from it counts twice.
+            up_scale=2.0 if first and not last else 1.0,
+            down_scale=2.0 if last and not first else 1.0,
+        )  # fmt: skip
+        n_batches = -(-len(X) // model.batch_size)
+        for epoch in range(model.pretrain_n_iter):
+            order = epoch_order(len(X), key, twin.step)
+            rates = minibatch_rates(
+                model.pretrain_learning_rate, model.learning_rate_schedule, epoch,
+                model.pretrain_n_iter, n_batches,
+            )  # fmt: skip
+            for n, rate in enumerate(rates):
+                part = order[n * model.batch_size : (n + 1) * model.batch_size]
+                twin.minibatch(rows[part], rate)
+        weights[k], c, b, variances = twin.machine
+        biases[k] = b if first else (biases[k] + b) / 2
+        biases[k + 1] = c
+        log_variance = variances if first else log_variance
+        rows = twin.hidden_means(rows)
+        if not first and not last:
+            weights[k] = weights[k] / 2
+    return weights, biases, log_variance
+
+
+@pytest.mark.parametrize("kind", DATA)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"centering": False, "learning_rate_schedule": "constant"},
+        {"momentum": 0.5, "weight_decay": 0.01, "n_chains": 11},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("hidden", [(4,), (4, 3), (4, 3, 2), (4, 3, 3, 2)], ids=str)
+def test_pretraining_composes_what_its_layers_learn(hidden, options, kind):
+    X = DATA[kind](generator(750))
+    settings = {"visible": KINDS[kind], "n_iter": 0, "random_state": 3, **options}
+    model = DBMTransformer(hidden, **PRETRAINING | settings)
+    start = clone(model).set_params(pretrain_n_iter=0).fit(X)
+    start.set_params(pretrain_n_iter=3)
+    weights, biases, log_variance = pretrained_by_hand(start, X)
+    model.fit(X)
+    found = unfolded(trained(model), [X.shape[1], *hidden])
+    for x, y in zip([*found.weights, *found.biases], weights + biases, strict=True):
+        np.testing.assert_allclose(x, y, 1e-9, 1e-9)
+    found = model._state["log_variance"]
+    np.testing.assert_allclose(found[: X.shape[1]], log_variance, 1e-9, 1e-9)
+    assert (found[X.shape[1] :] == 0).all()
+    assert (model.n_iter_, model.history_["seconds"]) == (0, [])
+
+
+@pytest.mark.parametrize("kind", DATA)
+@pytest.mark.parametrize("hidden", [(4,), (4, 3), (4, 3, 3, 2)], ids=str)
+def test_parameters_are_those_of_the_data(hidden, kind):
+    """What trains shifted and scaled rows says the same of the rows themselves."""
+    rng = generator(751)
+    X = DATA[kind](rng)
+    model = DBMTransformer(
+        hidden, visible=KINDS[kind], n_iter=5, average=False, random_state=0
+    ).fit(X)
+    assert [w.shape for w in model.components_] == [
+        (above, below) for below, above in pairwise([X.shape[1], *hidden])
+    ]
+    state, sizes = model._state, [X.shape[1], *hidden]
+    inner = unfolded(trained(model), sizes)
+    gaussian = model._columns().gaussian
+    variance = np.exp(state["log_variance"][: sizes[0]])
+    states = [(rng.random((30, n)) < 0.5).astype(float) for n in sizes]
+    states[0] = X[:30]
+    rows = (X[:30] - state["shift"]) / state["scale"]
+
+    def energies():
+        """Of the machine as trained, from the definition."""
+        first = np.where(gaussian, 0, inner.biases[0])
+        seen = inner.weights[0] / variance[:, np.newaxis]
+        squares = np.square(rows - inner.biases[0]) / (2 * variance)
+        layers = Layered(
+            inner.units, (seen, *inner.weights[1:]), (first, *inner.biases[1:])
+        )
+        return (squares * gaussian).sum(axis=1) - minus_energy(
+            layers, rows, *states[1:]
+        )
+
+    # To a constant, which belongs to what is given.
+    difference = model._layered().energy(*states) - energies()
+    other = [states[0], *(1 - s for s in states[1:])]
+    again = model._layered().energy(*other)
+    states = other
+    np.testing.assert_allclose(again - energies(), difference, 1e-8, 1e-8)
+    if not gaussian.any():
+        np.testing.assert_allclose(difference, 0, atol=1e-10)
+
+
+def test_fitted_parameters_are_the_average_of_the_last_epoch():
+    X = DATA["bernoulli"](generator(752))
+    options = {"n_iter": 4, "batch_size": 40, "random_state": 0}
+    model = DBMTransformer((4, 3), **options).fit(X)
+    last = DBMTransformer((4, 3), average=False, **options).fit(X)
+    # One minibatch an epoch: the average is over that one.
+    assert_same(model.components_, last.components_)
+    model = DBMTransformer((4, 3), **options | {"batch_size": 10}).fit(X)
+    last = DBMTransformer((4, 3), average=False, **options | {"batch_size": 10}).fit(X)
+    assert_same(model._state, last._state)
+    assert not np.array_equal(model.components_[1], last.components_[1])
+
+
+@pytest.mark.parametrize("kind", DATA)
+@pytest.mark.parametrize("pretrain", [0, 2])
+def test_warm_start_equals_going_on(pretrain, kind):
+    X = DATA[kind](generator(753))
+    options = {
+        "visible": KINDS[kind],
+        "random_state": 0,
+        "learning_rate_schedule": "constant",
+        "momentum": 0.5,
+        "pretrain_n_iter": pretrain,
+        "batch_size": 8,
+    }
+    whole = DBMTransformer((4, 3, 2), n_iter=5, **options).fit(X)
+    parts = DBMTransformer((4, 3, 2), n_iter=2, warm_start=True, **options).fit(X)
+    assert parts.n_iter_ == 2
+    parts.set_params(n_iter=3).fit(X)
+    assert parts.n_iter_ == 5
+    if kind == "bernoulli":
+        assert_same_model(parts, whole)
+        assert_same(parts.sample(5), whole.sample(5))
+        return
+    # (Of a variance its logarithm is kept, which is rounded.)
+    for name, array in fitted_floats(whole).items():
+        np.testing.assert_allclose(fitted_floats(parts)[name], array, 1e-9, 1e-9)
+
+
+def test_partial_fit_goes_on_bit_for_bit():
+    X = DATA["bernoulli"](generator(754))
+    models = [DBMTransformer((4, 3), momentum=0.5, random_state=0) for _ in range(2)]
+    for k in range(4):
+        for model in models:
+            model.partial_fit(X[10 * k : 10 * k + 10])
+        models[1] = pickle.loads(pickle.dumps(models[1]))
+        assert models[0].n_iter_ == k + 1
+    assert_same_model(*models)
+    np.testing.assert_allclose(models[0].visible_mean_, X.mean(axis=0), 1e-12)
+    # Chains go on too, and other random numbers are drawn.
+    first = models[0].h_samples_
+    assert not np.array_equal(models[0].partial_fit(X[:10]).h_samples_, first)
+
+
+def test_pretraining_is_for_the_first_fit_only():
+    X = DATA["bernoulli"](generator(755))
+    model = DBMTransformer(
+        (4, 3), pretrain_n_iter=2, n_iter=1, warm_start=True, random_state=0
+    ).fit(X)
+    other = copy.deepcopy(model).set_params(pretrain_n_iter=0)
+    assert_same_model(model.fit(X), other.fit(X))
+    model = DBMTransformer((4, 3), pretrain_n_iter=2, random_state=0)
+    assert_same_model(
+        model.partial_fit(X),
+        clone(model).set_params(pretrain_n_iter=0).partial_fit(X),
+    )
+
+
+@pytest.mark.parametrize(
+    "sizes, message",
+    [
+        ((), "hidden_layer_sizes .* got \\(\\)"),
+        ((3, 0), "integers of at least 1, got \\(3, 0\\)"),
+        ((3, -1), "got \\(3, -1\\)"),
+        ((3, 2.0), "got \\(3, 2.0\\)"),
+        ([3, "2"], "got \\[3, '2'\\]"),
+        (((3, 2), (4, 3)), "got \\(\\(3, 2\\), \\(4, 3\\)\\)"),
+        (0, "'hidden_layer_sizes'"),
+        (2.5, "'hidden_layer_sizes'"),
+        ("3", "'hidden_layer_sizes'"),
+        (None, "'hidden_layer_sizes'"),
+    ],
+)
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_bad_sizes_of_layers(method, sizes, message):
+    model = DBMTransformer(sizes, n_iter=1)
+    with pytest.raises(ValueError, match=message):
+        getattr(model, method)(np.eye(4))
+    assert not hasattr(model, "components_")
+
+
+def test_sizes_of_layers_in_any_form():
+    X = DATA["bernoulli"](generator(756))
+    wanted = DBMTransformer((4, 3), n_iter=2, random_state=0).fit(X)
+    for sizes in ([4, 3], np.array([4, 3]).tolist(), (np.int64(4), 3)):
+        found = DBMTransformer(sizes, n_iter=2, random_state=0).fit(X)
+        assert_same_model(found, wanted)
+    one = DBMTransformer(4, n_iter=2, random_state=0).fit(X)
+    assert_same_model(one, DBMTransformer((4,), n_iter=2, random_state=0).fit(X))
+
+
+@pytest.mark.parametrize("sizes", [(4, 2), (4,), (3, 4), 4, (4, 3, 2)])
+def test_sizes_of_layers_cannot_change_in_training(sizes):
+    X = DATA["bernoulli"](generator(757))
+    model = DBMTransformer((4, 3), n_iter=1, random_state=0).fit(X)
+    before = copy.deepcopy(model)
+    model.set_params(hidden_layer_sizes=sizes)
+    with pytest.raises(ValueError, match=r"hidden_layer_sizes=.* has \[4, 3\]"):
+        model.partial_fit(X)
+    with pytest.raises(ValueError, match=r"hidden_layer_sizes=.* has \[4, 3\]"):
+        model.set_params(warm_start=True).fit(X)
+    assert_same_model(model, before)
+
+
+# ---- What training does ----
+
+
+def test_training_raises_the_bound(digits):
+    X = (digits[:300] > 0.5).astype(np.float32)
+    scores = {}
+    for n_iter in (0, 100):
+        model = DBMTransformer(
+            (20, 8), learning_rate=0.2, n_iter=n_iter, random_state=0
+        )
+        scores[n_iter] = model.fit(X).score(X)
+    # From independent pixels.
+    assert scores[100] > scores[0] + 3
+
+
+def test_steps_are_the_same_in_any_unit_of_measurement():
+    X = DATA["gaussian"](generator(758))
+    options = {"visible": "gaussian", "n_iter": 3, "random_state": 0}
+    model = DBMTransformer((4, 3), **options).fit(X)
+    other = DBMTransformer((4, 3), **options).fit(8 * X - 64)
+    np.testing.assert_allclose(other.transform(8 * X - 64), model.transform(X), 1e-7)
+    np.testing.assert_allclose(other.variance_, 64 * model.variance_, 1e-7)
+    jacobian = 3 * np.log(8)
+    np.testing.assert_allclose(
+        other.score_samples(8 * X - 64), model.score_samples(X) - jacobian, 1e-7
+    )
+
+
+# ---- Interrupts ----
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pretrain_n_iter": 10**6},
+        {"n_iter": 10**7},
+        {"n_iter": 2, "batch_size": 1, "n_gibbs_steps": 1000},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("hidden", [(8,), (60, 30), (60, 30, 20)], ids=str)
+def test_interrupts_leave_a_usable_model(hidden, options):
+    X = (generator(760).random((2000, 64)) < 0.2).astype(np.uint8)
+    # Three tries: on a busy machine something else may hold one of them up.
+    for _ in range(3):
+        model = DBMTransformer(hidden, random_state=0, **options)
+        delay = interrupted_after(lambda model=model: model.fit(X), seconds=0.2)
+        if delay < 0.5:
+            break
+    assert delay < 0.5
+    assert all(len(entries) == model.n_iter_ for entries in model.history_.values())
+    if "pretrain_n_iter" in options:
+        assert model.n_iter_ == 0
+    assert np.isfinite(model.transform(X[:20])).all()
+    assert np.isfinite(model.sample(3, 5)).all()
+    done = model.n_iter_
+    model.set_params(warm_start=True, n_iter=1, n_gibbs_steps=1, pretrain_n_iter=0)
+    assert model.fit(X[:200]).n_iter_ == done + 1
+
+
+def test_an_interrupt_keeps_what_an_epoch_of_pretraining_has_learned():
+    X = (generator(761).random((100_000, 64)) < 0.2).astype(np.uint8)
+    model = DBMTransformer((200, 30), pretrain_n_iter=1, batch_size=1, random_state=0)
+    start = clone(model).set_params(pretrain_n_iter=0, n_iter=0).fit(X[:20])
+    interrupted_after(lambda: model.fit(X), seconds=1)
+    assert model.n_iter_ == 0
+    assert not np.array_equal(model.components_[0], start.components_[0])
+    assert_same(model.components_[1], start.components_[1])
