@@ -19,10 +19,11 @@ BERNOULLI = Bernoulli()
 # Sizes of all layers, the visible one first.
 SHAPES = [(6, 5, 4), (5, 4, 3, 3), (4, 3, 3, 2, 2)]
 OPTIONS = {"momentum": 0.5, "weight_decay": 0.05, "clip": 0.05}
+# Which of n visible units are Gaussian.
 VISIBLE = {
-    "bernoulli": BERNOULLI,
-    "gaussian": Gaussian(),
-    "both": Mixed(((2, BERNOULLI), (2, Gaussian()))),
+    "bernoulli": lambda n: np.zeros(n, bool),
+    "gaussian": lambda n: np.ones(n, bool),
+    "both": lambda n: np.arange(n) >= 2,
 }
 every_shape = pytest.mark.parametrize("sizes", SHAPES, ids=str)
 
@@ -31,6 +32,14 @@ def connections(sizes):
     """Which even units (rows) and odd units (columns) are connected."""
     layer = [np.repeat(range(k, len(sizes), 2), sizes[k::2]) for k in (0, 1)]
     return np.abs(layer[0][:, np.newaxis] - layer[1]) == 1
+
+
+def units_for(gaussian):
+    """Bernoulli units, and Gaussian ones after them."""
+    n_real, n = gaussian.sum(), len(gaussian)
+    if n_real in (0, n):
+        return Gaussian() if n_real else BERNOULLI
+    return Mixed(((n - n_real, BERNOULLI), (n_real, Gaussian())))
 
 
 class Case:
@@ -54,18 +63,13 @@ class Case:
         **options,
     ):
         rng = generator(730, seed, *sizes)
-        unit = VISIBLE[visible]
         n_given, D, H = sizes[0], sum(sizes[::2]), sum(sizes[1::2])
         n_latent = D - n_given
-        gaussian = np.zeros(D, bool)
-        gaussian[:n_given] = visible == "gaussian"
-        gaussian[2:n_given] |= visible == "both"
+        gaussian = np.append(VISIBLE[visible](n_given), np.zeros(n_latent, bool))
+        unit = units_for(gaussian[:n_given])
         rows = rng.random((n_rows, n_given)) < 0.4
         real = 3 * rng.normal(size=rows.shape) - 5
         self.X = np.where(gaussian[:n_given], real, rows).astype(dtype)
-        if visible == "both":
-            sizes_of_parts = (2, BERNOULLI), (n_given - 2, Gaussian())
-            unit = Mixed(sizes_of_parts)
         even = as_unit(side_by_side((unit, "bernoulli"), (n_given, n_latent)))
         self.connected = connections(sizes)
         state = {
@@ -201,13 +205,8 @@ def test_float32_follows_the_twin(sizes, visible):
 def test_weights_that_count_more_than_once(visible, up, down):
     """Machines that pretraining takes from a deep one: no mean field, all connected."""
     rng = generator(731)
-    n_given = 5
-    unit = VISIBLE[visible]
-    gaussian = np.zeros(n_given, bool)
-    gaussian[:] = visible == "gaussian"
-    if visible == "both":
-        unit = Mixed(((2, BERNOULLI), (3, Gaussian())))
-        gaussian[2:] = True
+    gaussian = VISIBLE[visible](5)
+    unit = units_for(gaussian)
     X = np.where(gaussian, rng.normal(size=(8, 5)), rng.random((8, 5)) < 0.5)
     X = X.astype(float)
     state = (
