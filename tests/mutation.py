@@ -71,6 +71,7 @@ REBUILD = {
     "boltzmann/_base.py": [],
     "boltzmann/_dbm_pretraining.py": [],
     "boltzmann/_fitted_dbm.py": [],
+    "boltzmann/_sampling.py": [],
     "boltzmann/_trained_dbm.py": [],
     "boltzmann/_fitted_classifier.py": [],
     "boltzmann/_fine_tuned.py": [],
@@ -738,7 +739,7 @@ MUTATIONS = [
     ),
     Mutation(
         "calls of gibbs with the same bits",
-        "boltzmann/_base.py",
+        "boltzmann/_sampling.py",
         "self._sampling_step += n_steps",
         "self._sampling_step += 0",
     ),
