@@ -36,8 +36,9 @@ MOST_STATE_BITS = 20
 N_TEMPERATURES = 20
 # Tempered sweeps before a reverse run, as a share of its length and at least.
 TEMPERED_SHARE, LEAST_TEMPERED = 0.1, 100
-# Stretches of a tempered run that its standard error is found from.
-N_STRETCHES = 10
+# Stretches of a tempered run that its standard error is found from; every other sweep
+# tries to swap, so that a stretch needs several.
+N_STRETCHES, LEAST_SWEEPS = 10, 40
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ def log_partition(
         ais = _ais if bits else _ais_of_units
         return ais(model, check_betas(betas), n_runs, reverse, rng)
     if method == "tempering":
-        n_sweeps = check_count(betas, "betas", least=2 * N_STRETCHES)
+        n_sweeps = check_count(betas, "betas", least=LEAST_SWEEPS)
         return _tempering(model, n_sweeps, n_runs, rng)
     raise ValueError(f"method must be 'exact', 'ais' or 'tempering', got {method!r}.")
 
@@ -391,6 +392,7 @@ def free_energy(model, X):
     free_energy : ndarray of shape (n_samples,)
         ``F(v) = -log sum_h exp(-E(v, h))`` in nats.
     """
+    refuse_deep(model)
     if not isinstance(model, Layered):
         return model.free_energy(X)
     if model.units != BITS:
@@ -398,6 +400,16 @@ def free_energy(model, X):
         return Machine(model, rows.dtype).free_energy(X)
     rows, layer = _rows_and_layer(model, X)
     return score_rows(rows, layer, model.biases[0])
+
+
+def refuse_deep(model):
+    """Raise an error if a model has more than one hidden layer."""
+    layers = model if isinstance(model, Layered) else model._layered()
+    if len(layers.units) > 2:
+        raise ValueError(
+            "This takes a machine with a single hidden layer: the free energy of a "
+            "deep one has no closed form. Its score_samples bounds the log-likelihood."
+        )
 
 
 def _rows_and_layer(model, X):
@@ -462,6 +474,7 @@ def ratio_matching(model, X):
     .. [1] A. Hyvarinen, "Some extensions of score matching", Computational
        Statistics & Data Analysis 51, 2007.
     """
+    refuse_deep(model)
     layers = two_layers(model)
     rows, layer = _rows_and_layer(model, X)
     components = layers.weights[0].T.astype(rows.dtype)

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logsumexp
 
 from common import all_states, floats, random_model, run_python
-from sklearn_ebm import BernoulliRBM
+from sklearn_ebm import BernoulliRBM, DBMTransformer
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import (
     free_energy,
@@ -175,13 +175,18 @@ def test_estimates_do_not_depend_on_the_number_of_threads():
         ({"method": "ais", "betas": [0, np.nan, 1]}, "betas"),
         ({"method": "ais", "betas": "many"}, "many"),
         ({"method": "ais", "n_runs": 0}, "n_runs"),
-        ({"method": "tempering", "betas": 1}, "betas"),
+        ({"method": "tempering", "betas": 39}, "betas"),
         ({"method": "ais", "random_state": -1}, "random_state"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, match):
     with pytest.raises(ValueError, match=match):
         log_partition(random_model(3, 4), **arguments)
+
+
+def test_few_tempered_sweeps_are_enough():
+    estimate = log_partition(random_model(3, 4), "tempering", betas=40, random_state=0)
+    assert np.isfinite([estimate.value, estimate.standard_error]).all()
 
 
 # ---- Rows ----
@@ -208,6 +213,19 @@ def test_log_likelihood_passes_settings_on():
     np.testing.assert_array_equal(
         log_likelihood(model, V, **settings), -free_energy(model, V) - log_z.value
     )
+
+
+def test_deep_machines_have_no_free_energy():
+    layers = Layered(
+        ("bernoulli",) * 3,
+        (np.zeros((4, 3)), np.zeros((3, 2))),
+        tuple(map(np.zeros, (4, 3, 2))),
+    )
+    model = DBMTransformer((3, 2), n_iter=0).fit(np.eye(4))
+    for function in (free_energy, log_likelihood, ratio_matching):
+        for deep in (layers, model):
+            with pytest.raises(ValueError, match="single hidden layer"):
+                function(deep, np.zeros((1, 4)))
 
 
 @floats
