@@ -16,7 +16,7 @@ class DBMTransformer(TrainedDBM):
     All layers are trained together [1]_: the statistics of the data come from a
     mean-field approximation of the hidden units given each row, those of the model
     from persistent Gibbs chains over all layers, by default along the centred
-    gradient [2]_, which needs no pretraining.
+    gradient [2]_ and after a greedy pretraining of the layers [1]_.
 
     Parameters
     ----------
@@ -26,14 +26,15 @@ class DBMTransformer(TrainedDBM):
     visible : str, Unit or list of (columns, str or Unit), default="bernoulli"
         What the columns of the data hold, as for `RBM`.
 
-    learning_rate : float, default=0.05
+    learning_rate : float, default=0.01
         Size of a step along the gradient of the mean bound on the log-likelihood
-        (in nats) of a minibatch.
+        (in nats) of a minibatch. Long steps make the layers independent of each
+        other, from which training does not come back.
 
-    batch_size : int, default=50
+    batch_size : int, default=10
         Number of rows in a minibatch.
 
-    n_iter : int, default=50
+    n_iter : int, default=30
         Number of epochs: passes over the training data.
 
     verbose : int, default=0
@@ -56,13 +57,13 @@ class DBMTransformer(TrainedDBM):
     mean_field_tol : float, default=1e-3
         The steps end for a row when none of its means moves by more.
 
-    pretrain_n_iter : int, default=0
+    pretrain_n_iter : int, default=30
         Epochs of greedy pretraining of each layer [1]_, which precedes the first
-        epoch of `fit`. As a layer of a deep machine has neighbours on both sides,
+        epoch of `fit`; 0 leaves it out. As a layer of a deep machine has neighbours on both sides,
         its machine sees its inputs twice (the lowest from below, the highest from
         above).
 
-    pretrain_learning_rate : float, default=0.05
+    pretrain_learning_rate : float, default=0.1
         Learning rate of the pretraining, which can be larger.
 
     momentum : float, default=0.0
@@ -189,17 +190,17 @@ class DBMTransformer(TrainedDBM):
         hidden_layer_sizes=(256, 256),
         *,
         visible="bernoulli",
-        learning_rate=0.05,
-        batch_size=50,
-        n_iter=50,
+        learning_rate=0.01,
+        batch_size=10,
+        n_iter=30,
         verbose=0,
         random_state=None,
         n_gibbs_steps=1,
         n_chains=None,
         n_mean_field_steps=25,
         mean_field_tol=1e-3,
-        pretrain_n_iter=0,
-        pretrain_learning_rate=0.05,
+        pretrain_n_iter=30,
+        pretrain_learning_rate=0.1,
         momentum=0.0,
         weight_decay=0.0,
         centering=True,
