@@ -489,10 +489,9 @@ def outputs(network, params, X, hidden=False):
 
     Its outputs or, if `hidden`, the activities of the last hidden layer.
     """
-    dtype, n_rows = params[0].dtype, X.shape[0]
-    out = np.empty((n_rows, params[-2].shape[0 if hidden else 1]), dtype)
-    for start in range(0, n_rows, CHUNK):
-        part = slice(start, start + CHUNK)
-        activities = network.forward(params, dense(X, part, dtype))
-        out[part] = activities[-2 if hidden else -1]
-    return out
+    dtype, found = params[0].dtype, []
+    for start in range(0, X.shape[0], CHUNK):
+        rows = dense(X, slice(start, start + CHUNK), dtype)
+        activities = network.forward(params, rows)
+        found.append(activities[-2 if hidden else -1].copy())
+    return np.concatenate(found)

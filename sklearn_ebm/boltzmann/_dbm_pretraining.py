@@ -43,6 +43,7 @@ def pretrain(estimator, X, rows, division):
     state = estimator._state
     sizes = estimator._sizes(rows.n_columns)
     weights = blocks(state["components"].T, sizes)
+    connected = blocks(estimator._connected(rows.n_columns), sizes)
     biases = _layers(state["intercept_visible"], state["intercept_hidden"], sizes)
     offsets = _layers(
         np.concatenate([np.zeros(sizes[0]), state["latent_offset"]]),
@@ -54,7 +55,9 @@ def pretrain(estimator, X, rows, division):
         up = 2.0 if k == 0 < last else 1.0
         down = 2.0 if k == last > 0 else 1.0
         share = 0.5 if 0 < k < last else 1.0
-        trainer = _trainer(estimator, state, rows, k, weights[k], biases, up, down)
+        trainer = _trainer(
+            estimator, state, rows, k, weights[k], connected[k], biases, up, down
+        )
         run = Run(trainer, division)
         below = np.array(biases[k])
         for epoch in range(estimator.pretrain_n_iter):
@@ -83,7 +86,7 @@ def pretrain(estimator, X, rows, division):
             division = Division(X, rows, 0, state["key"])
 
 
-def _trainer(estimator, state, rows, k, weights, biases, up, down):
+def _trainer(estimator, state, rows, k, weights, connected, biases, up, down):
     """A kernel that trains layers k and k + 1."""
     n_visible, n_hidden = weights.shape
     columns, first = estimator._columns(), k == 0
@@ -119,6 +122,7 @@ def _trainer(estimator, state, rows, k, weights, biases, up, down):
         scale=scale,
         up_scale=up,
         down_scale=down,
+        connected=connected,
     )
     trainer.momentum = estimator.momentum
     trainer.weight_decay = estimator.weight_decay

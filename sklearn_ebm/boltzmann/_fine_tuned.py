@@ -121,7 +121,7 @@ class FineTuned(
         callbacks.call_on_fit_task_begin(estimator=self, **given)
         if self.pretrain and not goes_on:
             self._pretrain(X)
-        run = _Run(self, X, targets, division)
+        run = _Run(self, self._inputs(X, True), targets, division)
         try:
             self._fine_tune(run, callbacks, given)
         finally:
@@ -141,7 +141,7 @@ class FineTuned(
         X, targets, division = self._begin(X, y, classes, goes_on)
         if self.pretrain and not goes_on:
             self._pretrain(X)
-        run = _Run(self, X, targets, division)
+        run = _Run(self, self._inputs(X, True), targets, division)
         try:
             self._enter(run.epoch(np.full(run.n_batches, self._rate())))
         finally:
@@ -182,21 +182,19 @@ class FineTuned(
         """
         y = self._check_targets(y)
         if goes_on:
-            sizes = [each.shape[1] for each in self._state["params"][:-2:2]]
+            sizes = self._state["sizes"]
             if self._sizes() != sizes:
                 raise ValueError(
                     f"hidden_layer_sizes={self.hidden_layer_sizes!r} does not fit the "
                     f"model that training goes on from, which has {tuple(sizes)}."
                 )
-        # (Values that the visible units cannot mean are the pretraining's affair.)
-        X, rows = check_rows(self, X, reset=not goes_on, quiet=True)
+        X, rows = self._read(X, reset=not goes_on)
         check_consistent_length(X, y)
         rng = check_random_state(self.random_state)
         key = self._state["key"] if goes_on else random_key(rng)
         state = self._state if goes_on else self._first_targets(y, classes)
         targets, known = self._targets(y, state)
-        fraction = self.validation_fraction if self.early_stopping else 0
-        division = _Division(known, fraction, key)
+        division = self._divide(known, key)
         if not goes_on:
             self._initialise(rows, state, key, rng)
         dtype = self._state["params"][0].dtype
@@ -207,15 +205,9 @@ class FineTuned(
     def _initialise(self, rows, state, key, rng):
         """Parameters and random keys before the first epoch."""
         sizes = [rows.n_columns, *self._sizes(), state["n_outputs"]]
-        params = []
-        for layer, (below, size) in enumerate(zip(sizes, sizes[1:], strict=False)):
-            # Four times as far for logistic units (Glorot & Bengio 2010).
-            gain = 4 if layer < len(sizes) - 2 else 1
-            bound = gain * math.sqrt(6 / (below + size))
-            params.append(rng.uniform(-bound, bound, (below, size)).astype(rows.dtype))
-            params.append(np.zeros(size, rows.dtype))
-        seed = int(rng.randint(np.iinfo(np.int32).max))
-        state |= {"params": params, "key": key, "step": 0, "stack_seed": seed}
+        state |= {"sizes": self._sizes(), "key": key, "step": 0}
+        params = state["params"] = self._first_params(rows, state, rng)
+        state["stack_seed"] = int(rng.randint(np.iinfo(np.int32).max))
         self.__dict__.pop("best_n_iter_", None)
         self.__dict__.update(
             self._public(params, state),
@@ -226,6 +218,16 @@ class FineTuned(
             n_outputs_=sizes[-1],
             out_activation_=self._output(state).name,
         )
+
+    def _divide(self, known, key):
+        """Return which rows are trained on and which held out."""
+        fraction = self.validation_fraction if self.early_stopping else 0
+        return _Division(known, fraction, key)
+
+    def _first_params(self, rows, state, rng):
+        """Return the parameters of a new net, before the pretraining."""
+        sizes = [rows.n_columns, *self._sizes(), state["n_outputs"]]
+        return random_params(sizes, rows.dtype, rng)
 
     def _pretrain(self, X):
         """Put what a stack of RBMs learns from X in place of the hidden layers."""
@@ -339,13 +341,36 @@ class FineTuned(
     def _outputs(self, X, hidden=False):
         """Fields of the outputs, or activities of the last hidden layer."""
         check_is_fitted(self)
-        X, rows = check_rows(self, X, quiet=True)
-        params = [
-            each.astype(rows.dtype, copy=False)
-            for pair in zip(self.coefs_, self.intercepts_, strict=True)
-            for each in pair
-        ]
-        return outputs(Network(self._output(self._state)), params, X, hidden)
+        X, rows = self._read(X)
+        params = [each.astype(rows.dtype, copy=False) for each in self._params()]
+        return outputs(self._network(self._state), params, self._inputs(X), hidden)
+
+    # ---- The net: another kind of net says other things here ----
+
+    def _read(self, X, reset=False):
+        """Validate data: X, and its `Rows`."""
+        # (Values that the visible units cannot mean are the pretraining's affair.)
+        return check_rows(self, X, reset=reset, quiet=True)
+
+    def _inputs(self, X, training=False):
+        """Return what the net is given of rows of data, in `Descent` and `outputs`."""
+        return X
+
+    def _network(self, state, weight_decay=0.0):
+        """Return the net."""
+        return Network(self._output(state), weight_decay)
+
+    def _dropout(self, state):
+        """Return what draws masks for the net."""
+        params = state["params"]
+        rates = [self.input_dropout] + [self.dropout] * (len(params) // 2 - 1)
+        sizes = [len(weights) for weights in params[::2]]
+        return Dropout(rates, sizes, state["key"], params[0].dtype)
+
+    def _params(self):
+        """Return the parameters of the net, from the public attributes."""
+        pairs = zip(self.coefs_, self.intercepts_, strict=True)
+        return [each for pair in pairs for each in pair]
 
     @property
     def _n_features_out(self):
@@ -363,8 +388,14 @@ class FineTuned(
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        if not hasattr(self, "coefs_"):
-            return
+        damage = self._damage() if self.__sklearn_is_fitted__() else None
+        if damage is not None:
+            raise ValueError(
+                f"The restored {type(self).__name__} is damaged: {damage}."
+            )
+
+    def _damage(self):
+        """Return what is wrong with the public attributes, or None."""
         shapes = [each.shape for each in self.coefs_]
         biases = [each.shape for each in getattr(self, "intercepts_", ())]
         joined = all(a[1] == b[0] for a, b in zip(shapes, shapes[1:], strict=False))
@@ -374,10 +405,8 @@ class FineTuned(
             or shapes[0][0] != self.n_features_in_
             or shapes[-1][1] != self.n_outputs_
         ):
-            raise ValueError(
-                f"The restored {type(self).__name__} is damaged: coefs_ have shapes "
-                f"{shapes}, intercepts_ {biases}."
-            )
+            return f"coefs_ have shapes {shapes}, intercepts_ {biases}"
+        return None
 
 
 class _Division:
@@ -410,19 +439,13 @@ class _Run:
             optimiser = Momentum(
                 params, model.momentum, model.nesterov, state.get("velocity")
             )
-        n_hidden = len(params) // 2 - 1
         self.descent = Descent(
-            Network(model._output(state), model.weight_decay),
+            model._network(state, model.weight_decay),
             optimiser,
             params,
             X,
             targets,
-            Dropout(
-                [model.input_dropout] + [model.dropout] * n_hidden,
-                [len(p) for p in params[::2]],
-                self.key,
-                params[0].dtype,
-            ),
+            model._dropout(state),
             model.batch_size,
             model.max_norm,
             state["step"],
@@ -469,7 +492,7 @@ class _Run:
         if self.stopping is None:
             return {}
         X, targets = self.held_out
-        network = Network(self.descent.network.output)
+        network = self.model._network(self.model._state)
         return self.model._validation(outputs(network, self.params, X), targets)
 
     def see(self, entry, n_iter):
@@ -493,6 +516,35 @@ class _Run:
             "step": int(self.descent.step),
             self.name: self.descent.optimiser.state(),
         }
+
+
+def random_params(sizes, dtype, rng):
+    """Weights and biases of a net with layers of these sizes, to start from.
+
+    Parameters
+    ----------
+    sizes : list of int
+        Numbers of units, the inputs' first.
+
+    dtype : dtype
+        Of the parameters.
+
+    rng : RandomState
+        Draws the weights.
+
+    Returns
+    -------
+    params : list of ndarray
+        ``[weights, bias, weights, bias, ...]``.
+    """
+    params = []
+    for layer, (below, size) in enumerate(zip(sizes, sizes[1:], strict=False)):
+        # Four times as far for logistic units (Glorot & Bengio 2010).
+        gain = 4 if layer < len(sizes) - 2 else 1
+        bound = gain * math.sqrt(6 / (below + size))
+        params.append(rng.uniform(-bound, bound, (below, size)).astype(dtype))
+        params.append(np.zeros(size, dtype))
+    return params
 
 
 def _report(model, entry):

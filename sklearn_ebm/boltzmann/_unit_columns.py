@@ -23,14 +23,22 @@ class UnitColumns:
             getattr(self, "n_categories_", None),
         )
 
+    @property
+    def _fills_missing(self):
+        """Whether every method that uses a model takes missing values."""
+        return self.missing == "latent"
+
+    def _refuse_missing(self, X):
+        refuse_missing(X, self)
+
     def _read(self, X, quiet=False):
         """Validate data to use a model on: visible units, and what to compute in."""
         check_is_fitted(self)
-        columns, missing = self._columns(), self.missing == "latent"
+        columns, missing = self._columns(), self._fills_missing
 
         def fill(X):
             if not missing:
-                refuse_missing(X, self)
+                self._refuse_missing(X)
             columns.check(self, X, quiet=quiet)
             X = columns.encode(X)
             if missing:
@@ -49,7 +57,7 @@ class UnitColumns:
 
         def fill(X):
             if drawn is None:
-                refuse_missing(X, self)
+                self._refuse_missing(X)
             known = self.n_categories_ if goes_on else None
             names = getattr(self, "feature_names_in_", None)
             columns = Columns(self.visible, X, names, known)

@@ -59,9 +59,9 @@ class DBMTransformer(TrainedDBM):
 
     pretrain_n_iter : int, default=30
         Epochs of greedy pretraining of each layer [1]_, which precedes the first
-        epoch of `fit`; 0 leaves it out. As a layer of a deep machine has neighbours on both sides,
-        its machine sees its inputs twice (the lowest from below, the highest from
-        above).
+        epoch of `fit`; 0 leaves it out. As a layer of a deep machine has neighbours
+        on both sides, its machine sees its inputs twice (the lowest from below, the
+        highest from above).
 
     pretrain_learning_rate : float, default=0.1
         Learning rate of the pretraining, which can be larger.
@@ -113,7 +113,7 @@ class DBMTransformer(TrainedDBM):
     h_samples_ : ndarray of shape (n_chains, n_odd)
         States of the odd hidden layers of the persistent chains, side by side.
 
-    n_categories_ : ndarray of shape (n_features_in_,)
+    n_categories_ : ndarray of shape (n_features,)
         Numbers of categories of columns of codes, 0 for others.
 
     n_iter_ : int

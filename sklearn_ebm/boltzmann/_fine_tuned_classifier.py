@@ -1,0 +1,165 @@
+"""Pretrained nets that are fine-tuned to classify."""
+
+from numbers import Real
+
+import numpy as np
+from scipy.special import log_softmax, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+
+from .._network import Softmax
+from .._validation import StrOptions
+from ._fine_tuned import FineTuned, partial_fit_available
+from ._labels import check_classes, check_labels, codes_of
+
+
+class FineTunedClassifier(ClassifierMixin, FineTuned):
+    """What a pretrained net needs to learn labels, and to tell them.
+
+    An estimator that derives from it has the parameters `class_weight` and
+    `unlabeled` besides those of `FineTuned`.
+    """
+
+    _parameter_constraints: dict = {
+        **FineTuned._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "unlabeled": [Real, str, None],
+    }
+    _monitor = "accuracy"
+    _learning_rates = {"sgd": 0.1, "adam": 0.003}
+    # Longer steps against what all units of a wide layer share would overshoot.
+    _wide = 25.0
+
+    @partial_fit_available
+    def partial_fit(self, X, y, classes=None):
+        """Train the net on one pass over the rows of X, in minibatches.
+
+        The first call pretrains the net on the rows that it is given.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data, any number of rows.
+
+        y : array-like of shape (n_samples,)
+            Labels; `unlabeled` where they are not known.
+
+        classes : array-like of shape (n_classes,), default=None
+            All labels there will be. Needed in the first call of a model that has
+            not been fitted; later calls may repeat it.
+
+        Returns
+        -------
+        self : object
+            The fitted model.
+        """
+        self._check_parameters()
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} is not supported by partial_fit, "
+                "which does not know all labels: pass a dict of weights."
+            )
+        classes = check_classes(self, classes, hasattr(self, "_state"))
+        return self._one_pass(X, y, classes)
+
+    # ---- Use ----
+
+    def predict(self, X):
+        """Predict the labels of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            The most probable labels.
+        """
+        best = self._outputs(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def predict_proba(self, X):
+        """Compute the probabilities of the labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        p : ndarray of shape (n_samples, n_classes)
+            Probabilities, in the order of `classes_`.
+        """
+        return softmax(self._outputs(X), axis=1)
+
+    def predict_log_proba(self, X):
+        """Compute the logarithms of the probabilities of the labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        log_p : ndarray of shape (n_samples, n_classes)
+            Log-probabilities in nats, in the order of `classes_`. Finite also where
+            `predict_proba` rounds to 0.
+        """
+        return log_softmax(self._outputs(X), axis=1)
+
+    # ---- Targets ----
+
+    def _check_targets(self, y):
+        return check_labels(self, y)[0]
+
+    def _first_targets(self, y, classes):
+        """State that says what the targets are."""
+        known = check_labels(self, y)[1]
+        if classes is None:
+            classes = np.unique(y[known])
+        if not known.any() or len(classes) == 0:
+            raise ValueError(
+                f"y has no label: all of it is unlabeled={self.unlabeled!r}, from "
+                f"which {type(self).__name__} cannot learn what the classes are."
+            )
+        counts = np.bincount(codes_of(y[known], classes), minlength=len(classes))
+        weights = np.ones(len(classes))
+        if self.class_weight is not None:
+            weights = compute_class_weight(
+                self.class_weight, classes=classes, y=y[known]
+            )
+        total = counts @ weights
+        if (weights < 0).any() or not 0 < total < np.inf:
+            raise ValueError(
+                f"class_weight={self.class_weight!r} must be finite numbers that are "
+                "not negative, and not 0 for all of y."
+            )
+        return {
+            "classes": classes,
+            "class_weight": weights * (counts.sum() / total),
+            "n_outputs": len(classes),
+        }
+
+    def _targets(self, y, state):
+        """Numbers of the classes of all rows, and which are known: others are -1."""
+        known = check_labels(self, y)[1]
+        codes = np.full(len(y), -1, np.int32)
+        codes[known] = codes_of(y[known], state["classes"])
+        return codes, known
+
+    def _public(self, params, state):
+        return super()._public(params, state) | {"classes_": state["classes"]}
+
+    def _output(self, state):
+        return Softmax(state["class_weight"])
+
+    def _validation(self, fields, codes):
+        own = log_softmax(fields, axis=1)[np.arange(len(codes)), codes]
+        return {
+            "validation_log_likelihood": float(own.mean(dtype=float)),
+            "validation_accuracy": float((fields.argmax(axis=1) == codes).mean()),
+        }

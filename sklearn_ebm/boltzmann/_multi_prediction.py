@@ -1,0 +1,373 @@
+"""Multi-prediction training of deep Boltzmann machines with labels among their units.
+
+Folded (see `Layered.folded`), a deep machine has two sides. The even one holds the
+inputs, the label (a group of units of which one is on) and the latent even layers; of
+every row some inputs and perhaps the label are observed. Mean field starts from the
+means of the other even units under their biases, and in every step
+
+    odd = logistic(even W + c),    fields = odd W' + b,
+
+whereupon every even unit that is not observed takes the mean of its field. The loss is
+the cross-entropy of the inputs and the label that were not observed, as the last step
+predicts them, and its gradient goes back through all steps.
+"""
+
+import numpy as np
+from scipy.special import log_softmax, logit, softmax
+
+from .._missing import missing_values
+from .._network import Dropout
+from .._passes import activate, slopes
+from .._products import product, single_threaded_blas
+from .._validation import check_rows
+from ..layered import Layered, blocks, interleaved
+
+# Standard deviation of the first weights.
+START = 0.05
+# Largest norm of the gradient. What goes back through many steps can explode.
+LONGEST = 1.0
+# Share of the inputs, and of the labels, that a row observes in a minibatch.
+OBSERVED = 0.5
+
+
+class MultiPredictionNet:
+    """Mean field as a net: a pure function of parameters, rows and what is observed.
+
+    Its parameters are ``[W, c, b]``: weights of shape (n_even, n_odd), biases of odd
+    units and biases of even units, which are inputs, classes and latent units.
+
+    Parameters
+    ----------
+    n_inputs : int
+        Number of inputs.
+
+    class_weight : array-like of shape (n_classes,)
+        Weight in the loss of the labels.
+
+    n_steps : int
+        Mean-field steps.
+
+    connected : ndarray of bool of shape (n_even, n_odd)
+        Which units are connected.
+
+    weight_decay : float, default=0.0
+        Strength of the penalty ``weight_decay / 2 * sum W^2``.
+
+    longest : float, default=inf
+        Largest Euclidean norm of the derivatives of the loss: longer ones are scaled
+        back to it.
+
+    n_threads : int, default=0
+        Threads to work on; 0 for as many as there are.
+    """
+
+    def __init__(
+        self,
+        n_inputs,
+        class_weight,
+        n_steps,
+        connected,
+        weight_decay=0.0,
+        longest=np.inf,
+        n_threads=0,
+    ):
+        self.n_inputs, self.n_steps, self.connected = n_inputs, n_steps, connected
+        self.class_weight = np.asarray(class_weight, float)
+        self.labels = slice(n_inputs, n_inputs + len(self.class_weight))
+        self.weight_decay, self.longest = weight_decay, longest
+        self.n_threads = n_threads
+
+    def forward(self, params, X):
+        """Predict labels, given all inputs that are not NaN.
+
+        Parameters
+        ----------
+        params : list of ndarray
+            Weights and biases.
+
+        X : ndarray of shape (n_rows, n_inputs)
+            Inputs, NaN where they are missing.
+
+        Returns
+        -------
+        found : list of ndarray
+            Means of the latent units (of the odd ones if there are none) and fields
+            of the classes.
+        """
+        n_rows, W = len(X), params[0]
+        alone = W.shape[0] == self.labels.stop
+        n_hidden = W.shape[1] if alone else W.shape[0] - self.labels.stop
+        hidden = np.empty((n_rows, n_hidden), W.dtype)
+        fields = np.empty((n_rows, len(self.class_weight)), W.dtype)
+        whole = ~np.isnan(X).any(axis=1)
+        # Inputs that are all observed are added up once.
+        for rows, n_given in [(whole, self.n_inputs), (~whole, 0)]:
+            if not rows.any():
+                continue
+            start, observed = self._begin(params, X[rows], None, None)
+            *_, last = self._steps(params, start, observed, n_given)
+            even, odd, found = last
+            fields[rows] = found[:, self._classes(n_given)]
+            hidden[rows] = odd if alone else even[:, self.labels.stop :]
+        return [hidden, fields]
+
+    def loss_and_grads(self, params, X, targets, masks, scale=None):
+        """Evaluate the objective and its derivatives.
+
+        Parameters
+        ----------
+        params : list of ndarray
+            Weights and biases.
+
+        X : ndarray of shape (n_rows, n_inputs)
+            Inputs, NaN where they are missing.
+
+        targets : ndarray of int32 of shape (n_rows,)
+            Numbers of the classes, -1 where they are not known.
+
+        masks : list of ndarray
+            Of shapes (n_rows, n_inputs) and (n_rows, 1): 0 for inputs and labels
+            that are to be predicted.
+
+        scale : float, default=None
+            By what the sum of the losses of the rows is multiplied; None takes their
+            mean.
+
+        Returns
+        -------
+        loss : float
+            The objective, in nats.
+
+        grads : list of ndarray
+            Its derivatives by the parameters.
+        """
+        scale = 1 / len(X) if scale is None else scale
+        even, observed = self._begin(params, X, targets, masks)
+        trace = [(even, None, None)]
+        trace += list(self._steps(params, even, observed, 0))
+        loss, delta = self._loss(trace[-1][2], X, targets, observed, scale)
+        grads = self._gradients(params, trace, observed, delta)
+        grads[0] *= self.connected
+        self._shorten(grads)
+        if self.weight_decay:
+            W = params[0]
+            grads[0] += W.dtype.type(self.weight_decay) * W
+            with single_threaded_blas:
+                loss += 0.5 * self.weight_decay * float(np.vdot(W, W))
+        return loss, grads
+
+    def _shorten(self, grads):
+        """Scale derivatives back that are longer than they may be, in place."""
+        with single_threaded_blas:
+            norm = np.sqrt(sum(float(np.vdot(grad, grad)) for grad in grads))
+        if norm > self.longest:
+            for grad in grads:
+                grad *= grad.dtype.type(self.longest / norm)
+
+    def _begin(self, params, X, targets, masks):
+        """Means of the even units before the first step, and which are observed."""
+        W, _, b = params
+        n_rows = len(X)
+        start = np.zeros((n_rows, len(b)), W.dtype)
+        self._means(start, b)
+        observed = np.zeros(start.shape, bool)
+        known = ~np.isnan(X)
+        if masks is not None:
+            known &= masks[0] > 0
+            told = (masks[1] > 0) & (targets[:, np.newaxis] >= 0)
+            on = targets[:, np.newaxis] == np.arange(len(self.class_weight))
+            observed[:, self.labels] = told
+            np.copyto(start[:, self.labels], on, where=told)
+        observed[:, : self.n_inputs] = known
+        np.copyto(start[:, : self.n_inputs], X, where=known)
+        return start, observed
+
+    def _steps(self, params, even, observed, n_given):
+        """Yield means of even and of odd units and fields of even ones, step by step.
+
+        The first n_given units are observed in all rows; nothing is said of their
+        fields.
+        """
+        W, c, b = params
+        free, first = W[n_given:], even
+        base = None
+        if n_given:
+            given = np.ascontiguousarray(even[:, :n_given])
+            base = product(given, W[:n_given], n_threads=self.n_threads)
+        for _ in range(self.n_steps):
+            moving = np.ascontiguousarray(even[:, n_given:])
+            odd = product(
+                moving,
+                free,
+                out=None if base is None else base.copy(),
+                beta=0.0 if base is None else 1.0,
+                n_threads=self.n_threads,
+            )
+            activate(odd, c, None, self.n_threads)
+            fields = product(odd, free, b_turned=True, n_threads=self.n_threads)
+            even = np.array(first)
+            new = even[:, n_given:]
+            means = fields.copy()
+            fields += b[n_given:]
+            self._means(means, b[n_given:], n_given)
+            np.copyto(new, means, where=~observed[:, n_given:])
+            yield even, odd, fields
+
+    def _means(self, fields, bias, n_given=0):
+        """Turn fields without biases into means."""
+        classes = self._classes(n_given)
+        own = softmax(fields[:, classes] + bias[classes], axis=1)
+        activate(fields, bias, None, self.n_threads)
+        fields[:, classes] = own
+
+    def _classes(self, n_given):
+        """Where the classes are among the even units after the first n_given."""
+        return slice(self.labels.start - n_given, self.labels.stop - n_given)
+
+    def _loss(self, fields, X, targets, observed, scale):
+        """Cross-entropy of what was not observed, and its derivative by the fields."""
+        delta = np.zeros_like(fields)
+        found = fields[:, : self.n_inputs]
+        wanted = ~observed[:, : self.n_inputs] & ~np.isnan(X)
+        # Targets are probabilities, also where the user was warned that some are not.
+        values = np.clip(np.where(wanted, X, 0), 0, 1)
+        losses = np.logaddexp(0, found, dtype=float) - values * found
+        total = losses[wanted].sum()
+        means = found.copy()
+        activate(means, np.zeros(self.n_inputs, means.dtype), None, self.n_threads)
+        delta[:, : self.n_inputs] = np.where(wanted, means - values, 0) * scale
+        asked = np.flatnonzero((targets >= 0) & ~observed[:, self.labels.start])
+        if len(asked):
+            codes = targets[asked]
+            weights = self.class_weight[codes]
+            logs = log_softmax(fields[asked, self.labels].astype(float), axis=1)
+            total -= weights @ logs[np.arange(len(asked)), codes]
+            slope = np.exp(logs)
+            slope[np.arange(len(asked)), codes] -= 1
+            delta[asked, self.labels] = slope * (weights * scale)[:, np.newaxis]
+        return float(total) * scale, delta
+
+    def _gradients(self, params, trace, observed, delta):
+        """Derivatives by the parameters; delta is that by the last fields."""
+        W, c, b = params
+        gW, gc, gb = np.zeros_like(W), np.zeros_like(c), np.zeros_like(b)
+        add = {"out": gW, "beta": 1.0, "n_threads": self.n_threads}
+        for t in range(len(trace) - 1, 0, -1):
+            odd, before = trace[t][1], trace[t - 1][0]
+            gb += delta.sum(axis=0)
+            product(delta, odd, a_turned=True, **add)
+            below = product(delta, W, n_threads=self.n_threads)
+            slopes(below, odd, None, self.n_threads)
+            gc += below.sum(axis=0)
+            product(before, below, a_turned=True, **add)
+            delta = product(below, W, b_turned=True, n_threads=self.n_threads)
+            delta[observed] = 0
+            # Of a softmax: mean_k (delta_k - sum_j delta_j mean_j).
+            own = delta[:, self.labels] * before[:, self.labels]
+            own -= before[:, self.labels] * own.sum(axis=1, keepdims=True)
+            slopes(delta, before, None, self.n_threads)
+            delta[:, self.labels] = own
+        # Even units start from means under their biases.
+        gb += delta.sum(axis=0)
+        return [gW, gc, gb]
+
+
+class MultiPrediction:
+    """What `DBMClassifier` does with ``objective="multi_prediction"``."""
+
+    refused = "input_dropout", "dropout", "max_norm"
+
+    def read(self, model, X, reset):
+        """Validate data in which values may be missing: X, and its `Rows` without."""
+        given = []
+
+        def fill(X):
+            given.append(X)
+            missing = missing_values(X)
+            return X if missing is None else np.where(missing, X.dtype.type(0), X)
+
+        _, rows = check_rows(model, X, reset=reset, fill=fill, quiet=not reset)
+        return given[0], rows
+
+    def first_params(self, model, rows, state, rng):
+        """Return the parameters of a machine that has learned nothing."""
+        sizes = self.layers(model, rows.n_columns, state["n_outputs"])
+        W = rng.normal(0, START, (sum(sizes[::2]), sum(sizes[1::2])))
+        W *= self.connected(sizes)
+        b = np.zeros(len(W))
+        little = 0.5 / rows.n_rows
+        mean = np.clip(rows.column_means, little, 1 - little)
+        b[: rows.n_columns] = logit(mean)
+        return [each.astype(rows.dtype) for each in (W, np.zeros(W.shape[1]), b)]
+
+    def layers(self, model, n_features, n_outputs):
+        """Numbers of units of the layers of the machine, the visible ones first."""
+        return [n_features + n_outputs, *model._sizes()]
+
+    def connected(self, sizes):
+        """Which even units (rows) and odd units (columns) are connected."""
+        connected = np.zeros((sum(sizes[::2]), sum(sizes[1::2])), bool)
+        for block in blocks(connected, sizes):
+            block[...] = True
+        return connected
+
+    def pretrain(self, model, X, rng):
+        """The machine is trained with the labels from the first."""
+
+    def inputs(self, model, X, training):
+        """Return what the net is given of rows of data."""
+        return X
+
+    def network(self, model, state, weight_decay):
+        """Return the net."""
+        n_classes = state["n_outputs"]
+        sizes = self.layers(model, model.n_features_in_, n_classes)
+        return MultiPredictionNet(
+            model.n_features_in_,
+            state["class_weight"],
+            model.n_mean_field_steps,
+            self.connected(sizes),
+            weight_decay,
+            LONGEST,
+        )
+
+    def masks(self, model, state):
+        """Return what draws which inputs and labels are observed."""
+        sizes, rates = [model.n_features_in_, 1], [1 - OBSERVED] * 2
+        return Dropout(rates, sizes, state["key"], state["params"][0].dtype)
+
+    def public(self, model, params, state):
+        """Return the public attributes of a machine with these parameters."""
+        W, c, b = params
+        sizes = self.layers(model, model.n_features_in_, state["n_outputs"])
+        weights = [block.T for block in blocks(W, sizes)]
+        even, odd = (
+            np.split(side, np.cumsum(sizes[k::2])[:-1]) for k, side in enumerate((b, c))
+        )
+        return {
+            "components_": [np.ascontiguousarray(each) for each in weights],
+            "dbm_intercepts_": interleaved(even, odd),
+        }
+
+    def params(self, model):
+        """Return the parameters that public attributes hold."""
+        layers = Layered(
+            ("bernoulli",) * len(model.dbm_intercepts_),
+            tuple(each.T for each in model.components_),
+            tuple(model.dbm_intercepts_),
+        ).folded()
+        return [np.ascontiguousarray(layers.weights[0]), *layers.biases[::-1]]
+
+    def n_features_out(self, model):
+        """Return the number of latent units, or of odd ones if there are none."""
+        sizes = [len(bias) for bias in model.dbm_intercepts_]
+        return sum(sizes[2::2]) or sizes[1]
+
+    def damage(self, model):
+        """Return what is wrong with public attributes, or None."""
+        layers = [len(bias) for bias in model.dbm_intercepts_]
+        shapes = [each.shape for each in model.components_]
+        wanted = list(zip(layers[1:], layers, strict=False))
+        if shapes != wanted or layers[0] != model.n_features_in_ + model.n_outputs_:
+            return f"components_ have shapes {shapes}, dbm_intercepts_ {layers}"
+        return None

@@ -1,0 +1,201 @@
+"""Deep Boltzmann machines unrolled into nets, for fine-tuning.
+
+In the fixed point of mean field the odd hidden layers are a logistic function of the
+visible units and of the even hidden layers, and those one of the odd layers. So a net
+that is given the visible units with the means of the even hidden units beside them, and
+that has the weights of the machine, says in its hidden layers what mean field says, and
+goes on from there.
+"""
+
+import numpy as np
+
+from .._deep_machines import DeepMachine
+from .._network import Dropout, Network, Softmax, dense
+from .._validation import check_rows
+from ..layered import Layered
+from ._fine_tuned import random_params
+from .dbm import DBMTransformer
+
+# Change of a mean below which a row has settled, as for `DBMTransformer`.
+TOLERANCE = 1e-3
+
+
+class Unrolled:
+    """What `DBMClassifier` does with ``objective="fine_tuning"``.
+
+    The deep machine is trained without labels, and stays as it is when the net is
+    fine-tuned.
+    """
+
+    def read(self, model, X, reset):
+        """Validate data: X, and its `Rows`."""
+        # (Values that the visible units cannot mean are the pretraining's affair.)
+        return check_rows(model, X, reset=reset, quiet=True)
+
+    def first_params(self, model, rows, state, rng):
+        """Return a net, and put a machine that has learned nothing into the state."""
+        layers = [rows.n_columns, *model._sizes()]
+        state["dbm"] = {
+            "components_": [
+                np.zeros((above, below), rows.dtype)
+                for below, above in zip(layers, layers[1:], strict=False)
+            ],
+            "dbm_intercepts_": [np.zeros(size, rows.dtype) for size in layers],
+            "dbm_variance_": np.ones(rows.n_columns, rows.dtype),
+        }
+        return random_params(net_sizes(layers, state["n_outputs"]), rows.dtype, rng)
+
+    def pretrain(self, model, X, rng):
+        """Train the machine, and put what it has learned in place of hidden layers."""
+        dbm = DBMTransformer(
+            tuple(model._sizes()),
+            visible=model.visible,
+            learning_rate=model.pretrain_learning_rate,
+            batch_size=model.pretrain_batch_size,
+            n_iter=model.pretrain_n_iter,
+            n_gibbs_steps=model.pretrain_n_gibbs_steps,
+            weight_decay=model.pretrain_weight_decay,
+            pretrain_n_iter=model.pretrain_greedy_n_iter,
+            n_mean_field_steps=model.n_mean_field_steps,
+            verbose=model.verbose,
+            random_state=rng,
+        )
+        dbm._title = f"{type(model).__name__}, pretraining"
+        try:
+            dbm.fit(X)
+        finally:
+            # An interrupted machine is as far as it got.
+            if hasattr(dbm, "components_"):
+                learned = {
+                    "components_": dbm.components_,
+                    "dbm_intercepts_": dbm.intercepts_,
+                    "dbm_variance_": dbm.variance_,
+                }
+                params = unrolled(recognition(learned))
+                params += model._state["params"][len(params) :]
+                model._state |= {"dbm": learned, "params": params}
+                model.__dict__.update(model._public(params, model._state))
+
+    def public(self, model, params, state):
+        """Return the public attributes of a net with these parameters."""
+        net = {"coefs_": list(params[::2]), "intercepts_": list(params[1::2])}
+        return state["dbm"] | net
+
+    def params(self, model):
+        """Return the parameters that public attributes hold."""
+        pairs = zip(model.coefs_, model.intercepts_, strict=True)
+        return [each for pair in pairs for each in pair]
+
+    def network(self, model, state, weight_decay):
+        """Return the net."""
+        return Network(Softmax(state["class_weight"]), weight_decay)
+
+    def masks(self, model, state):
+        """Return what draws which units are dropped."""
+        params = state["params"]
+        rates = [model.input_dropout] + [model.dropout] * (len(params) // 2 - 1)
+        sizes = [len(weights) for weights in params[::2]]
+        return Dropout(rates, sizes, state["key"], params[0].dtype)
+
+    def inputs(self, model, X, training):
+        """Return what the net is given of rows of data."""
+        if len(model.components_) == 1:
+            return X
+        machine = DeepMachine(
+            recognition(vars(model)),
+            model.coefs_[0].dtype,
+            n_steps=model.n_mean_field_steps,
+            tolerance=TOLERANCE,
+        )
+        return Augmented(X, machine, training)
+
+    def n_features_out(self, model):
+        """Return the size of the last hidden layer."""
+        return len(model.coefs_[-1])
+
+    def damage(self, model):
+        """Return what is wrong with public attributes, or None."""
+        layers = [len(bias) for bias in model.dbm_intercepts_]
+        shapes = [each.shape for each in model.components_]
+        wanted = list(zip(layers[1:], layers, strict=False))
+        if shapes != wanted or layers[0] != model.n_features_in_:
+            return f"components_ have shapes {shapes}, dbm_intercepts_ {layers}"
+        sizes = net_sizes(layers, model.n_outputs_)
+        shapes = [each.shape for each in model.coefs_]
+        biases = [each.shape for each in model.intercepts_]
+        if shapes != list(zip(sizes, sizes[1:], strict=False)) or biases != [
+            (size,) for size in sizes[1:]
+        ]:
+            return f"coefs_ have shapes {shapes}, intercepts_ {biases}"
+        return None
+
+
+class Augmented:
+    """Rows of data with the means of latent units beside them, found when needed.
+
+    Parameters
+    ----------
+    X : {ndarray, sparse matrix} of shape (n_rows, n_features)
+        Data.
+
+    machine : DeepMachine
+        Says the means.
+
+    keep : bool
+        Whether to keep them, because rows will be asked for again.
+    """
+
+    def __init__(self, X, machine, keep):
+        self.X, self.machine = X, machine
+        self.n_latent = sum(machine.sizes[2::2])
+        self.shape = X.shape[0], machine.sizes[0] + self.n_latent
+        self.kept = None
+        if keep:
+            self.kept = np.empty((X.shape[0], self.n_latent), machine.dtype)
+            self.known = np.zeros(X.shape[0], bool)
+
+    def __getitem__(self, rows):
+        if self.kept is None:
+            return self.machine.even(dense(self.X, rows, self.machine.dtype))
+        new = rows[~self.known[rows]]
+        if len(new):
+            seen = dense(self.X, new, self.machine.dtype)
+            self.kept[new] = self.machine.field.settle(seen)[0]
+            self.known[new] = True
+        return np.hstack([dense(self.X, rows, self.machine.dtype), self.kept[rows]])
+
+
+def net_sizes(layers, n_outputs):
+    """Numbers of units of the layers of a net, from those of a machine."""
+    latent = [sum(layers[2::2])] if len(layers) > 2 else []
+    return [sum(layers[::2]), sum(layers[1::2]), *latent, n_outputs]
+
+
+def recognition(learned):
+    """Return the machine that does the mean field of the layers above the visible one.
+
+    Parameters
+    ----------
+    learned : dict
+        `components_`, `dbm_intercepts_` and `dbm_variance_`.
+
+    Returns
+    -------
+    layers : Layered
+        The machine, right but for what its visible units are: those are given.
+    """
+    weights = [component.T for component in learned["components_"]]
+    weights[0] = weights[0] / learned["dbm_variance_"][:, np.newaxis]
+    units = ("bernoulli",) * (len(weights) + 1)
+    return Layered(units, tuple(weights), tuple(learned["dbm_intercepts_"]))
+
+
+def unrolled(layers):
+    """Return weights and biases of the hidden layers of a net, from a machine."""
+    n_visible, folded = len(layers.biases[0]), layers.folded()
+    (weights,), (even, odd) = folded.weights, folded.biases
+    params = [np.array(weights, order="C"), np.array(odd)]
+    if len(even) > n_visible:
+        params += [np.array(weights[n_visible:].T, order="C")]
+        params += [np.array(even[n_visible:])]
+    return params

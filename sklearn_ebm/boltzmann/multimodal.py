@@ -1,0 +1,479 @@
+"""Deep Boltzmann machines of several modalities."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._missing import missing_values
+from .._validation import (
+    Interval,
+    PairOf,
+    StrOptions,
+    check_choice,
+    check_rows,
+    column_indices,
+)
+from ..layered import blocks
+from ..units import Unit
+from ._trained_dbm import TrainedDBM
+
+# Rounds of mean field over missing features; a fixed number, so that rows do not
+# depend on each other.
+N_ROUNDS = 30
+
+
+class MultimodalDBM(TrainedDBM):
+    """Deep Boltzmann machine of several modalities, joined at the top.
+
+    Every modality (the pixels of a picture and its tags, say) has a pathway of its
+    own: some columns of the data as visible units, and hidden layers above them. A
+    joint layer above the last layer of all pathways learns what they have in common
+    [1]_. It is a `DBMTransformer` in which units of different pathways are not
+    connected, and is trained like one.
+
+    Parameters
+    ----------
+    modalities : list of (name, columns, unit, hidden_layer_sizes)
+        One entry for every modality: its name; its columns (indices, a slice, a mask
+        or names, as for `sklearn.compose.ColumnTransformer`); what they hold (as
+        parameter `visible` of `RBM`, a str or Unit); and the numbers of units of the
+        hidden layers of its pathway, from the bottom up, an int or a tuple, as many for
+        every modality. Together they name all columns, each once.
+
+    n_joint : int, default=256
+        Number of units of the joint layer.
+
+    learning_rate : float, default=0.05
+        Size of a step along the gradient of the mean bound on the log-likelihood
+        (in nats) of a minibatch.
+
+    batch_size : int, default=50
+        Number of rows in a minibatch.
+
+    n_iter : int, default=50
+        Number of epochs: passes over the training data.
+
+    verbose : int, default=0
+        If not 0, print a line an epoch. Never changes the model.
+
+    random_state : int, RandomState instance or None, default=None
+        Seeds the initial weights, the order of the rows and all sampling. An int
+        gives the same model bit for bit, on any number of threads.
+
+    n_gibbs_steps : int or tuple of two int, default=1
+        Gibbs sweeps of the chains, over all layers, for each minibatch. A pair
+        ``(first, last)`` lets them grow evenly over the epochs of `fit`.
+
+    n_chains : int or None, default=None
+        Number of persistent chains; None means `batch_size`.
+
+    n_mean_field_steps : int, default=25
+        Mean-field steps, at most: each sets every hidden layer once.
+
+    mean_field_tol : float, default=1e-3
+        The steps end for a row when none of its means moves by more.
+
+    pretrain_n_iter : int, default=0
+        Epochs of greedy pretraining of each layer [1]_, which precedes the first
+        epoch of `fit`. As a layer of a deep machine has neighbours on both sides,
+        its machine sees its inputs twice (the lowest from below, the highest from
+        above).
+
+    pretrain_learning_rate : float, default=0.05
+        Learning rate of the pretraining, which can be larger.
+
+    momentum : float, default=0.0
+        Share of the last step that is added to each step.
+
+    weight_decay : float, default=0.0
+        Factor of the L2 penalty ``weight_decay / 2 * sum(W ** 2)``.
+
+    centering : bool, default=True
+        Whether every layer is centred on its running mean in the gradient. The
+        parameters stay those of the plain model.
+
+    learning_rate_schedule : {"constant", "linear"}, default="linear"
+        "linear" lets the learning rate fall to nothing over the epochs of `fit`.
+
+    average : bool, default=True
+        Whether the fitted parameters are the mean over the last epoch's minibatches.
+
+    warm_start : bool, default=False
+        Whether `fit` goes on from the last fit.
+
+    standardize : bool, default=True
+        Whether Gaussian columns are trained in standard deviations from their mean.
+
+    output : {"top", "all"}, default="top"
+        Whether `transform` returns the means of the highest hidden layer or of all
+        of them, from the bottom up.
+
+    missing : {"raise", "latent"}, default="raise"
+        Whether NaN in what is transformed is an error, or stands for a value that is
+        not known. Training takes whole rows only.
+
+    Attributes
+    ----------
+    components_ : list of ndarray of shape (n_units_above, n_units_below)
+        Weights between neighbouring layers, from the bottom up, with those of all
+        pathways side by side: 0 between different ones.
+
+    intercepts_ : list of ndarray of shape (n_units,)
+        Biases of the layers, the visible one first (of Gaussian columns: means
+        without hidden units).
+
+    variance_ : ndarray of shape (n_visible,)
+        Variances of Gaussian visible units given the hidden ones; 1 for others.
+
+    visible_mean_ : ndarray of shape (n_visible,)
+        Means of the training data.
+
+    visible_scale_ : ndarray of shape (n_visible,)
+        Standard deviations of the training data.
+
+    h_samples_ : ndarray of shape (n_chains, n_odd)
+        States of the odd hidden layers of the persistent chains, side by side.
+
+    n_categories_ : ndarray of shape (n_features,)
+        Numbers of categories of columns of codes, 0 for others.
+
+    n_iter_ : int
+        Number of epochs trained.
+
+    history_ : dict of lists
+        Learning rate, seconds and norm of the weights after every epoch.
+
+    n_features_in_ : int
+        Number of features seen during `fit`.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`. Defined only when X has feature
+        names that are all strings.
+
+    See Also
+    --------
+    DBMTransformer : One pathway.
+
+    Notes
+    -----
+    The hidden layers of the pathways come one after the other, in the order of
+    `modalities`, within the layers of `components_`.
+
+    `score_samples` is a lower bound of the log-likelihood as far as log Z is exact.
+    A fit takes no `sample_weight`, and no missing values.
+
+    References
+    ----------
+    .. [1] N. Srivastava, R. Salakhutdinov, "Multimodal learning with deep Boltzmann
+       machines", JMLR 15, 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_ebm import MultimodalDBM
+    >>> rng = np.random.default_rng(0)
+    >>> bit = rng.random((500, 1)) < 0.5
+    >>> X = np.repeat(bit, 6, axis=1) ^ (rng.random((500, 6)) < 0.05)
+    >>> modalities = [
+    ...     ("left", slice(0, 3), "bernoulli", 4),
+    ...     ("right", slice(3, 6), "bernoulli", 4),
+    ... ]
+    >>> dbm = MultimodalDBM(
+    ...     modalities, n_joint=2, batch_size=10, n_iter=100, random_state=0
+    ... ).fit(X)
+    >>> left = [[0, 0, 0, np.nan, np.nan, np.nan], [1, 1, 1, np.nan, np.nan, np.nan]]
+    >>> dbm.infer(left, "right", random_state=0).round().astype(int)
+    array([[0, 0, 0],
+           [1, 1, 1]])
+    """
+
+    _parameter_constraints: dict = {
+        "modalities": [list],
+        "n_joint": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "n_iter": [Interval(Integral, 0, None, closed="left")],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+        "n_gibbs_steps": [
+            Interval(Integral, 1, None, closed="left"),
+            PairOf(Integral, 1, None, closed="left"),
+        ],
+        "n_chains": [Interval(Integral, 1, None, closed="left"), None],
+        "n_mean_field_steps": [Interval(Integral, 1, None, closed="left")],
+        "mean_field_tol": [Interval(Real, 0, None, closed="left")],
+        "pretrain_n_iter": [Interval(Integral, 0, None, closed="left")],
+        "pretrain_learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "centering": ["boolean"],
+        "learning_rate_schedule": [StrOptions({"constant", "linear"})],
+        "average": ["boolean"],
+        "warm_start": ["boolean"],
+        "standardize": ["boolean"],
+        "output": [StrOptions({"top", "all"})],
+        "missing": [StrOptions({"raise", "latent"})],
+    }
+
+    def __init__(
+        self,
+        modalities,
+        n_joint=256,
+        *,
+        learning_rate=0.05,
+        batch_size=50,
+        n_iter=50,
+        verbose=0,
+        random_state=None,
+        n_gibbs_steps=1,
+        n_chains=None,
+        n_mean_field_steps=25,
+        mean_field_tol=1e-3,
+        pretrain_n_iter=0,
+        pretrain_learning_rate=0.05,
+        momentum=0.0,
+        weight_decay=0.0,
+        centering=True,
+        learning_rate_schedule="linear",
+        average=True,
+        warm_start=False,
+        standardize=True,
+        output="top",
+        missing="raise",
+    ):
+        self.modalities = modalities
+        self.n_joint = n_joint
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.n_iter = n_iter
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_gibbs_steps = n_gibbs_steps
+        self.n_chains = n_chains
+        self.n_mean_field_steps = n_mean_field_steps
+        self.mean_field_tol = mean_field_tol
+        self.pretrain_n_iter = pretrain_n_iter
+        self.pretrain_learning_rate = pretrain_learning_rate
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.centering = centering
+        self.learning_rate_schedule = learning_rate_schedule
+        self.average = average
+        self.warm_start = warm_start
+        self.standardize = standardize
+        self.output = output
+        self.missing = missing
+
+    # ---- Use ----
+
+    def transform(self, X):
+        """Compute mean-field means of the hidden units, given the visible ones.
+
+        With ``missing="latent"``, features that are missing (NaN), of a whole modality
+        perhaps, are units of the mean-field distribution like hidden ones: they start
+        from the means of the training data, and in 30 rounds take their means given
+        those of the first hidden layer, which follow.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The data to be transformed.
+
+        Returns
+        -------
+        h : ndarray of shape (n_samples, n_hidden)
+            Means of the joint layer or, with ``output="all"``, of all hidden layers
+            from the bottom up.
+        """
+        if self.missing == "raise":
+            return super().transform(X)
+        check_is_fitted(self)
+        columns = self._columns()
+
+        def fill(X):
+            columns.check(self, X)
+            return self._fill(columns.encode(X))
+
+        X, rows = check_rows(self, X, fill=fill, quiet=True)
+        return self._output(X, rows.dtype)
+
+    # Only `transform` does.
+    _fills_missing = False
+
+    def _refuse_missing(self, X):
+        if self.missing == "raise":
+            super()._refuse_missing(X)
+        elif missing_values(X) is not None:
+            raise ValueError(
+                "Input X contains NaN. Missing values are for transform, impute and "
+                f"infer; {type(self).__name__} trains on whole rows."
+            )
+
+    def _fill(self, X):
+        """Put mean-field means in place of missing visible units."""
+        missing = missing_values(X)
+        if missing is None:
+            return X
+        X, rows = np.array(X), np.flatnonzero(missing.any(axis=1))
+        part, missing = X[rows], missing[rows]
+        part[missing] = np.broadcast_to(self.visible_mean_, part.shape)[missing]
+        machine = self._deep(X.dtype)
+        for _ in range(N_ROUNDS):
+            part[missing] = machine.visible_means(machine.means(part)[0])[missing]
+        X[rows] = part
+        return X
+
+    def infer(
+        self, X, modality, *, n_gibbs_steps=1000, method="mean", random_state=None
+    ):
+        """Fill in the columns of one modality, given the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Values of all columns. Those of the modality are not looked at, but for
+            their type; others may be missing, too (NaN).
+
+        modality : str
+            Name of the modality.
+
+        n_gibbs_steps : int, default=1000
+            Gibbs steps of a chain of every row, the first half of them a warm-up.
+            Chains take long to cross from one modality to another.
+
+        method : {"mean", "sample"}, default="mean"
+            "mean" fills in conditional means (the likeliest category where a column
+            holds codes), "sample" a joint draw from the conditional distribution.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the chains. None goes on with the model's own random sequence.
+
+        Returns
+        -------
+        values : ndarray of shape (n_samples, n_columns)
+            Values of the columns of the modality, in their order in X.
+        """
+        check_is_fitted(self)
+        names = [name for name, *_ in self.modalities]
+        check_choice(modality, "modality", names)
+        mask = self._owners() == names.index(modality)
+        filled = self.impute(
+            X,
+            mask=mask,
+            n_gibbs_steps=n_gibbs_steps,
+            method=method,
+            random_state=random_state,
+        )
+        return filled[:, mask]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "latent"
+        return tags
+
+    # ---- Pathways ----
+
+    @property
+    def _pathways(self):
+        """Sizes of the hidden layers of every pathway."""
+        return [np.atleast_1d(sizes).tolist() for *_, sizes in self.modalities]
+
+    @property
+    def hidden_layer_sizes(self):
+        """Numbers of units of the hidden layers, those of all pathways together."""
+        return (*map(sum, zip(*self._pathways, strict=True)), self.n_joint)
+
+    @property
+    def visible(self):
+        """What the columns hold, as parameter `visible` of `RBM`."""
+        owners, units = self._owners(), [unit for _, _, unit, _ in self.modalities]
+        if all(isinstance(unit, str) and unit == "bernoulli" for unit in units):
+            return "bernoulli"
+        return [(np.flatnonzero(owners == k), unit) for k, unit in enumerate(units)]
+
+    def _owners(self):
+        """Number of the modality of every column of the data."""
+        n_features, owners = self.n_features_in_, np.full(self.n_features_in_, -1)
+        names = getattr(self, "feature_names_in_", None)
+        for number, (name, columns, *_) in enumerate(self.modalities):
+            columns = column_indices(columns, n_features, names)
+            if len(columns) == 0:
+                raise ValueError(
+                    f"The modality {name!r} has none of the columns: X has "
+                    f"n_features={n_features}."
+                )
+            if (owners[columns] >= 0).any():
+                raise ValueError(
+                    f"modalities name columns {columns.tolist()} more than once."
+                )
+            owners[columns] = number
+        if (owners < 0).any():
+            raise ValueError(
+                "modalities say nothing of the columns "
+                f"{np.flatnonzero(owners < 0).tolist()}."
+            )
+        return owners
+
+    def _connected(self, n_visible):
+        """Which even units (rows) and odd units (columns) are connected."""
+        pathways, depth = self._pathways, len(self._pathways[0])
+        owners = [np.repeat(self._owners(), self._columns().sizes)]
+        for layer in range(depth):
+            sizes = [pathway[layer] for pathway in pathways]
+            owners.append(np.repeat(np.arange(len(sizes)), sizes))
+        n_odd, n_even = self._shape(n_visible)
+        connected = np.zeros((n_even, n_odd), bool)
+        for layer, block in enumerate(blocks(connected, self._sizes(n_visible))):
+            joint = layer == depth
+            block[...] = joint or owners[layer][:, np.newaxis] == owners[layer + 1]
+        return connected
+
+    def _check_parameters(self):
+        for each in self.modalities if isinstance(self.modalities, list) else ():
+            if (
+                not isinstance(each, (tuple, list))
+                or len(each) != 4
+                or not isinstance(each[0], str)
+                or not isinstance(each[2], (str, Unit))
+            ):
+                raise ValueError(
+                    "modalities must hold tuples (name, columns, unit, "
+                    f"hidden_layer_sizes), got {each!r}."
+                )
+            sizes = np.atleast_1d(np.asarray(each[3], dtype=object))
+            counts = [isinstance(n, Integral) and n >= 1 for n in sizes.ravel()]
+            if sizes.ndim != 1 or not counts or not all(counts):
+                raise ValueError(
+                    "hidden_layer_sizes of the modality "
+                    f"{each[0]!r} must be integers of at least 1, got {each[3]!r}."
+                )
+        self._check_pathways()
+        super()._check_parameters()
+
+    def _drawn_values(self, goes_on):
+        """No values are drawn in training: it takes whole rows."""
+
+    def _check_pathways(self):
+        if not isinstance(self.modalities, list):
+            return
+        names = [name for name, *_ in self.modalities]
+        depths = [len(pathway) for pathway in self._pathways]
+        if len(names) < 1 or len(set(names)) < len(names):
+            raise ValueError(
+                f"modalities must be one or more with different names, got {names}."
+            )
+        if len(set(depths)) > 1:
+            raise ValueError(
+                "All modalities must have as many hidden layers, got "
+                f"{dict(zip(names, depths, strict=True))}."
+            )
+
+    def _check_size(self, components):
+        super()._check_size(components)
+        n_visible = len(self.intercepts_[0])
+        if components[~self._connected(n_visible).T].any():
+            raise ValueError(
+                f"modalities={self.modalities} do not fit the model that training "
+                "goes on from, in which other units are connected."
+            )

@@ -1,0 +1,346 @@
+"""DBMClassifier by multi-prediction: gradients, a plain twin, values that miss."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import expit, log_softmax, softmax
+from sklearn.utils import get_tags
+
+from common import assert_same, interrupted_after
+from sklearn_ebm import DBMClassifier
+from sklearn_ebm.boltzmann._multi_prediction import MultiPredictionNet
+
+N_INPUTS, N_CLASSES = 5, 3
+WEIGHTS = np.array([1.0, 2.0, 0.5])
+SIZES = [(4,), (4, 3), (4, 3, 2), (3, 2, 2, 3)]
+every_depth = pytest.mark.parametrize("sizes", SIZES, ids=str)
+
+
+def net_and_params(sizes, n_steps=4, weight_decay=0.0, dtype=float):
+    """A net and random parameters; layers of an odd and an even number side by side."""
+    layers = [N_INPUTS + N_CLASSES, *sizes]
+    connected = np.block(
+        [
+            [np.full((even, odd), abs(2 * i - 2 * k - 1) == 1) for k, odd in odds]
+            for odds in [list(enumerate(layers[1::2]))]
+            for i, even in enumerate(layers[::2])
+        ]
+    )
+    rng = np.random.default_rng(len(sizes))
+    params = [
+        rng.normal(size=connected.shape) * connected,
+        rng.normal(size=connected.shape[1]),
+        rng.normal(size=connected.shape[0]),
+    ]
+    net = MultiPredictionNet(N_INPUTS, WEIGHTS, n_steps, connected, weight_decay)
+    return net, [each.astype(dtype) for each in params]
+
+
+def minibatch(dtype=float):
+    """Rows with missing inputs, labels some of which are not known, and masks."""
+    rng = np.random.default_rng(5)
+    X = rng.random((8, N_INPUTS)).astype(dtype)
+    X[0, 1] = X[2, 3] = X[3] = np.nan
+    codes = np.array([0, 1, 2, -1, 1, 0, 2, -1], np.int32)
+    observed = rng.random((8, N_INPUTS)) < 0.5
+    told = np.array([1, 0, 1, 1, 0, 0, 1, 0])[:, np.newaxis]
+    return X, codes, [2 * observed.astype(dtype), 2 * told.astype(dtype)]
+
+
+def twin(params, x, code, observed, told, n_steps):
+    """One row: the loss, fields of the classes, means of the odd and even units."""
+    W, c, b = params
+    n, m = N_INPUTS, N_INPUTS + N_CLASSES
+
+    def means(field):
+        even = expit(field)
+        even[n:m] = softmax(field[n:m])
+        for i in range(n):
+            if observed[i] and not np.isnan(x[i]):
+                even[i] = x[i]
+        if told and code >= 0:
+            even[n:m] = np.arange(N_CLASSES) == code
+        return even
+
+    even = means(b)
+    for _ in range(n_steps):
+        odd = expit(even @ W + c)
+        field = W @ odd + b
+        even = means(field)
+    loss = 0.0
+    for i in range(n):
+        if not observed[i] and not np.isnan(x[i]):
+            p = expit(field[i])
+            loss -= x[i] * np.log(p) + (1 - x[i]) * np.log(1 - p)
+    if not told and code >= 0:
+        loss -= WEIGHTS[code] * log_softmax(field[n:m])[code]
+    return loss, field[n:m], odd, even
+
+
+# ---- The net ----
+
+
+@every_depth
+def test_loss_is_that_of_a_plain_twin(sizes):
+    net, params = net_and_params(sizes, weight_decay=0.3)
+    X, codes, (seen, told) = minibatch()
+    found, _ = net.loss_and_grads(params, X, codes, [seen, told])
+    losses = [
+        twin(params, X[r], codes[r], seen[r] > 0, told[r, 0] > 0, 4)[0]
+        for r in range(len(X))
+    ]
+    wanted = np.mean(losses) + 0.15 * np.square(params[0]).sum()
+    assert found == pytest.approx(wanted, rel=1e-12)
+
+
+@every_depth
+def test_predictions_are_those_of_a_plain_twin(sizes):
+    net, params = net_and_params(sizes)
+    X, _, _ = minibatch()
+    hidden, fields = net.forward(params, X)
+    everything = np.ones(N_INPUTS, bool)
+    for r in range(len(X)):
+        _, wanted, odd, even = twin(params, X[r], -1, everything, False, 4)
+        np.testing.assert_allclose(fields[r], wanted, rtol=1e-12, atol=1e-12)
+        latent = even[N_INPUTS + N_CLASSES :]
+        np.testing.assert_allclose(
+            hidden[r], latent if len(latent) else odd, rtol=1e-12
+        )
+
+
+@every_depth
+def test_gradient_is_that_of_finite_differences(sizes):
+    net, params = net_and_params(sizes, weight_decay=0.03)
+    X, codes, masks = minibatch()
+    _, grads = net.loss_and_grads(params, X, codes, masks)
+    for k, (param, grad) in enumerate(zip(params, grads, strict=True)):
+        wanted = np.zeros_like(param)
+        for index in np.ndindex(param.shape):
+            if k == 0 and not net.connected[index]:
+                continue
+            ends = []
+            for h in (1e-5, -1e-5):
+                moved = [each.copy() for each in params]
+                moved[k][index] += h
+                ends.append(net.loss_and_grads(moved, X, codes, masks)[0])
+            wanted[index] = (ends[0] - ends[1]) / 2e-5
+        np.testing.assert_allclose(grad, wanted, rtol=1e-6, atol=1e-8)
+
+
+def test_scale_and_dtype():
+    net, params = net_and_params((4, 3), dtype=np.float32)
+    X, codes, masks = minibatch(np.float32)
+    loss, grads = net.loss_and_grads(params, X, codes, masks)
+    assert {grad.dtype for grad in grads} == {np.dtype(np.float32)}
+    doubled, twice = net.loss_and_grads(params, X, codes, masks, scale=2 / len(X))
+    assert doubled == pytest.approx(2 * loss)
+    for a, b in zip(grads, twice, strict=True):
+        np.testing.assert_allclose(2 * a, b, rtol=1e-5, atol=1e-6)
+    assert {each.dtype for each in net.forward(params, X)} == {np.dtype(np.float32)}
+
+
+def test_what_is_not_asked_for_is_not_learned():
+    # All is observed, or not known: no loss but the penalty, no gradient.
+    net, params = net_and_params((4, 3))
+    X, codes, (seen, told) = minibatch()
+    loss, grads = net.loss_and_grads(params, X, codes, [seen + 1, told + 1])
+    assert loss == 0
+    assert not any(grad.any() for grad in grads)
+
+
+def test_targets_are_probabilities():
+    # Whoever was warned of values out of range is not led astray by them.
+    net, params = net_and_params((4, 3))
+    X, codes, (seen, told) = minibatch()
+    far = np.where(seen > 0, X, 40 * X - 20)
+    near = np.where(seen > 0, X, np.clip(far, 0, 1))
+    found, grads = net.loss_and_grads(params, far, codes, [seen, told])
+    wanted, slopes = net.loss_and_grads(params, near, codes, [seen, told])
+    assert found == wanted
+    for a, b in zip(grads, slopes, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_long_gradients_are_scaled_back():
+    net, params = net_and_params((4, 3), weight_decay=0.1)
+    X, codes, masks = minibatch()
+    _, free = net.loss_and_grads(params, X, codes, masks)
+    net.weight_decay = 0
+    _, own = net.loss_and_grads(params, X, codes, masks)
+    norm = np.sqrt(sum(np.square(grad).sum() for grad in own))
+    net.longest, net.weight_decay = norm / 3, 0.1
+    _, found = net.loss_and_grads(params, X, codes, masks)
+    # Not the penalty's.
+    own[0] += 3 * 0.1 * params[0]
+    for a, b in zip(found, own, strict=True):
+        np.testing.assert_allclose(a, b / 3, rtol=1e-12, atol=1e-14)
+    net.longest = 2 * norm
+    for a, b in zip(net.loss_and_grads(params, X, codes, masks)[1], free, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@every_depth
+def test_rows_do_not_depend_on_each_other(sizes):
+    net, params = net_and_params(sizes)
+    X, _, _ = minibatch()
+    together = net.forward(params, X)
+    for r in range(len(X)):
+        alone = net.forward(params, X[r : r + 1])
+        for a, b in zip(alone, together, strict=True):
+            np.testing.assert_allclose(a[0], b[r], rtol=1e-13, atol=1e-13)
+
+
+# ---- The estimator ----
+
+
+def two_halves(n_rows, rng):
+    """Four classes, as two independent bits; each is copied six times with errors."""
+    bits = rng.random((n_rows, 2)) < 0.5
+    X = np.repeat(bits, 6, axis=1) ^ (rng.random((n_rows, 12)) < 0.1)
+    return X.astype(float), 2 * bits[:, 0] + bits[:, 1]
+
+
+def votes_of(X):
+    """How many copies of either bit say that it is on, less those that deny it."""
+    return np.where(np.isnan(X), 0, 2 * X - 1).reshape(len(X), 2, 6).sum(axis=2)
+
+
+PARAMS = {
+    "objective": "multi_prediction",
+    "learning_rate": 0.1,
+    "batch_size": 20,
+    "n_iter": 20,
+    "random_state": 0,
+}
+
+
+@pytest.mark.parametrize("missing_in_training", [False, True])
+def test_classes_with_and_without_missing_inputs(missing_in_training):
+    rng = np.random.default_rng(0)
+    X, y = two_halves(1000, rng)
+    if missing_in_training:
+        X[rng.random(X.shape) < 0.3] = np.nan
+    model = DBMClassifier((12, 6), **PARAMS).fit(X, y)
+    assert np.isfinite(model.components_[0]).all()
+    T, truth = two_halves(2000, rng)
+    T[rng.random(T.shape) < 0.4] = np.nan
+    votes = votes_of(T)
+    # Where the copies that are left do not tie, they say what is most probable.
+    clear = (np.abs(votes) >= 2).all(axis=1)
+    best = 2 * (votes[:, 0] > 0) + (votes[:, 1] > 0)
+    agree = model.predict(T)[clear] == best[clear]
+    assert clear.sum() > 500
+    assert agree.mean() > 0.95
+    # Of the other half nothing is left; of this one as much as before.
+    T[:, 6:] = np.nan
+    half = model.predict_proba(T).reshape(-1, 2, 2).sum(axis=2).argmax(axis=1)
+    certain = np.abs(votes[:, 0]) >= 2
+    assert (half == (votes[:, 0] > 0))[certain].mean() > 0.95
+
+
+def test_attributes_hold_the_parameters(digits, labels):
+    model = DBMClassifier((6, 5, 4), n_mean_field_steps=3, **PARAMS)
+    model.set_params(n_iter=2, momentum=0.5, weight_decay=1e-3)
+    model.fit(digits[:100], labels[:100])
+    shapes = [each.shape for each in model.components_]
+    assert shapes == [(6, 74), (5, 6), (4, 5)]
+    assert [len(bias) for bias in model.dbm_intercepts_] == [74, 6, 5, 4]
+    assert_same(model._params(), model._state["params"])
+    # Layers that are not neighbours stay apart.
+    assert not model._state["params"][0][:74, 6:].any()
+    assert not hasattr(model, "coefs_")
+    assert model.transform(digits[:3]).shape == (3, 5)
+    assert len(model.get_feature_names_out()) == 5
+
+
+def test_rows_without_labels_are_learned_from(digits, labels):
+    X, y = digits[:200], np.where(np.arange(200) < 60, labels[:200], -1)
+    model = DBMClassifier((6, 5), unlabeled=-1, **PARAMS).set_params(n_iter=2)
+    model.fit(X, y)
+    assert model._state["step"] == 2 * 10
+    assert model.classes_.tolist() == list(range(10))
+    few = DBMClassifier((6, 5), **PARAMS).set_params(n_iter=2).fit(X[:60], y[:60])
+    assert (few.components_[0] != model.components_[0]).any()
+    model.set_params(early_stopping=True).fit(X, y)
+    # Six of the rows with labels are held out.
+    assert model._state["step"] == 2 * 10
+    assert np.isfinite(model.history_["validation_log_likelihood"]).all()
+
+
+def test_digits_are_learned(digits, labels):
+    model = DBMClassifier((40, 30), objective="multi_prediction", random_state=0)
+    model.set_params(n_iter=15).fit(digits[:1000], labels[:1000])
+    # One in ten by chance.
+    assert model.score(digits[1000:], labels[1000:]) > 0.75
+    upper = digits[1000:].copy()
+    upper[:, 32:] = np.nan
+    zeros = np.nan_to_num(upper)
+    found = model.score(upper, labels[1000:])
+    assert found > model.score(zeros, labels[1000:])
+
+
+def test_training_goes_on(digits, labels):
+    X, y = digits[:100], labels[:100]
+    model = DBMClassifier((6, 5), **PARAMS).set_params(n_iter=2)
+    model.partial_fit(X, y, classes=np.arange(10)).partial_fit(X, y)
+    assert model.n_iter_ == 2
+    assert model._state["step"] == 2 * 5
+    before = model.components_[0]
+    model.set_params(warm_start=True).fit(X, y)
+    assert model.n_iter_ == 4
+    assert (model.components_[0] != before).any()
+
+
+def test_interrupted_fit_leaves_a_model(digits, labels):
+    model = DBMClassifier((50, 30), **PARAMS).set_params(n_iter=10**6)
+    assert interrupted_after(lambda: model.fit(digits, labels)) < 0.5
+    assert model.n_iter_ == len(model.loss_curve_)
+    assert model.predict(digits[:5]).shape == (5,)
+
+
+# ---- What is refused ----
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"dropout": 0.1}, r"dropout=0.1 needs objective='fine_tuning'"),
+        ({"input_dropout": 0.2}, r"input_dropout=0.2 needs objective='fine_tuning'"),
+        ({"max_norm": 2.0}, r"max_norm=2.0 needs objective='fine_tuning'"),
+        ({"visible": "gaussian"}, r"visible='gaussian' needs objective='fine_tuning'"),
+        ({"solver": "lbfgs"}, r"needs solver='sgd' or 'adam'"),
+    ],
+)
+def test_parameters_that_do_not_go_together(params, message, digits, labels):
+    model = DBMClassifier((6, 5), objective="multi_prediction", **params)
+    with pytest.raises(ValueError, match=message):
+        model.fit(digits[:50], labels[:50])
+
+
+def test_values_that_are_refused(digits, labels):
+    model = DBMClassifier((6, 5), **PARAMS).set_params(n_iter=1)
+    assert get_tags(model).input_tags.allow_nan
+    X = digits[:50].copy()
+    X[0, 0] = np.nan
+    model.fit(X, labels[:50])
+    with pytest.raises(ValueError, match="sparse matrix are not supported"):
+        model.predict(sp.csr_matrix(X))
+    X[1, 1] = np.inf
+    for method in (lambda: model.fit(X, labels[:50]), lambda: model.predict(X)):
+        with pytest.raises(ValueError, match="contains infinity"):
+            method()
+    with pytest.warns(UserWarning, match=r"stand for values in \[0, 1\]"):
+        model.fit(3 * digits[:50], labels[:50])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(3 * digits[:50])
+
+
+def test_damaged_models_are_refused(digits, labels):
+    model = DBMClassifier((6, 5), **PARAMS).set_params(n_iter=1)
+    model.fit(digits[:50], labels[:50])
+    model.dbm_intercepts_ = model.dbm_intercepts_[:-1]
+    with pytest.raises(ValueError, match="restored DBMClassifier is damaged"):
+        DBMClassifier().__setstate__(vars(model))
