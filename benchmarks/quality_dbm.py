@@ -46,7 +46,7 @@ DENSITY = {
 }
 CLASSES = {
     "pretrain_batch_size": 100,
-    "pretrain_learning_rate": 0.05,
+    "pretrain_learning_rate": 0.02,
     "pretrain_greedy_n_iter": 20,
     "pretrain_n_iter": 50,
     "pretrain_weight_decay": 2e-4,
@@ -58,8 +58,8 @@ DROPOUT = {"dropout": 0.5, "input_dropout": 0.2, "max_norm": 4.0, "learning_rate
 # Of every run: settings and epochs.
 DENSITIES = {
     "likelihood": (DENSITY | {"pretrain_n_iter": 20}, 200),
-    "centred": (DENSITY, 30),
-    "uncentred": (DENSITY | {"centering": False}, 30),
+    "centred": (DENSITY | {"pretrain_n_iter": 0}, 30),
+    "uncentred": (DENSITY | {"pretrain_n_iter": 0, "centering": False}, 30),
 }
 CLASSIFIERS = {
     "fine-tuned": (CLASSES, 60),

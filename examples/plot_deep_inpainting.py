@@ -12,10 +12,10 @@ filled in.
 The upper half leaves several answers open (a 3 and an 8 begin alike), so neither a draw
 nor the mean of many can always have the right one: a classifier trained on upper halves
 alone, to which no digit had to be completed, marks how much they say. Draws are sharp,
-and mostly digits, of which the judge reads about three in five right. The means, which
-hedge, do somewhat better; but so does a lower half that is the mean of all training
-digits, since it is wrong everywhere and misleads nobody. So a mean is the better guess,
-and a draw the better digit.
+and mostly digits, of which the judge reads two in three right. That is as many, within
+the error, as of the means, which hedge, and of lower halves that are the mean of all
+training digits, which are wrong everywhere and mislead nobody. What draws add is that
+they are digits.
 """
 
 import matplotlib.pyplot as plt
@@ -39,11 +39,9 @@ judge = SVC().fit(train, y_train)
 of_upper_halves = SVC().fit(train[:, ~lower], y_train)
 dbm = DBMTransformer(
     (100, 50),
-    batch_size=20,
-    n_chains=100,
-    n_gibbs_steps=5,
-    learning_rate=0.1,
-    n_iter=100,
+    n_chains=50,
+    n_gibbs_steps=3,
+    n_iter=60,
     random_state=0,
 ).fit(train)
 

@@ -43,10 +43,8 @@ modalities = [
 dbm = MultimodalDBM(
     modalities,
     n_joint=60,
-    batch_size=10,
     n_gibbs_steps=3,
     pretrain_n_iter=20,
-    pretrain_learning_rate=0.1,
     learning_rate=0.02,
     n_iter=60,
     random_state=0,

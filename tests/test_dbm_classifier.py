@@ -196,7 +196,7 @@ def test_interrupted_fit_leaves_a_model(phase, digits, labels):
     X, y = np.tile(digits, (5, 1)), np.tile(labels, 5)
     long = {"pretraining": "pretrain_n_iter", "fine-tuning": "n_iter"}[phase]
     model = DBMClassifier((100, 50), pretrain_n_iter=0, n_iter=0, random_state=0)
-    model.set_params(**{long: 10**6})
+    model.set_params(**{"pretrain_greedy_n_iter": 0, long: 10**6})
     assert interrupted_after(lambda: model.fit(X, y)) < 0.5
     assert model.predict(digits[:5]).shape == (5,)
     assert (model.n_iter_ > 0) == (phase == "fine-tuning")

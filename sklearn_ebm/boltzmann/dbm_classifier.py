@@ -46,17 +46,17 @@ class DBMClassifier(FineTunedClassifier):
         Mean-field steps: at most so many for "fine_tuning", exactly so many for
         "multi_prediction".
 
-    pretrain_learning_rate : float, default=0.1
+    pretrain_learning_rate : float, default=0.01
         Learning rate of the training without labels (see `DBMTransformer`); this and
         the other ``pretrain_`` parameters are only for "fine_tuning".
 
     pretrain_batch_size : int, default=10
         Rows in a minibatch of that training, and number of its chains.
 
-    pretrain_n_iter : int, default=20
+    pretrain_n_iter : int, default=10
         Epochs of that training.
 
-    pretrain_greedy_n_iter : int, default=0
+    pretrain_greedy_n_iter : int, default=20
         Epochs of the greedy training of every layer before that.
 
     pretrain_n_gibbs_steps : int or tuple of two int, default=1
@@ -273,10 +273,10 @@ class DBMClassifier(FineTunedClassifier):
         objective="fine_tuning",
         visible="bernoulli",
         n_mean_field_steps=10,
-        pretrain_learning_rate=0.1,
+        pretrain_learning_rate=0.01,
         pretrain_batch_size=10,
-        pretrain_n_iter=20,
-        pretrain_greedy_n_iter=0,
+        pretrain_n_iter=10,
+        pretrain_greedy_n_iter=20,
         pretrain_n_gibbs_steps=1,
         pretrain_weight_decay=0.0,
         solver="sgd",

@@ -44,14 +44,15 @@ class MultimodalDBM(TrainedDBM):
     n_joint : int, default=256
         Number of units of the joint layer.
 
-    learning_rate : float, default=0.05
+    learning_rate : float, default=0.01
         Size of a step along the gradient of the mean bound on the log-likelihood
-        (in nats) of a minibatch.
+        (in nats) of a minibatch. Long steps make the layers independent of each
+        other, from which training does not come back.
 
-    batch_size : int, default=50
+    batch_size : int, default=10
         Number of rows in a minibatch.
 
-    n_iter : int, default=50
+    n_iter : int, default=30
         Number of epochs: passes over the training data.
 
     verbose : int, default=0
@@ -74,13 +75,13 @@ class MultimodalDBM(TrainedDBM):
     mean_field_tol : float, default=1e-3
         The steps end for a row when none of its means moves by more.
 
-    pretrain_n_iter : int, default=0
+    pretrain_n_iter : int, default=30
         Epochs of greedy pretraining of each layer [1]_, which precedes the first
-        epoch of `fit`. As a layer of a deep machine has neighbours on both sides,
+        epoch of `fit`; 0 leaves it out. As a layer of a deep machine has neighbours on both sides,
         its machine sees its inputs twice (the lowest from below, the highest from
         above).
 
-    pretrain_learning_rate : float, default=0.05
+    pretrain_learning_rate : float, default=0.1
         Learning rate of the pretraining, which can be larger.
 
     momentum : float, default=0.0
@@ -221,17 +222,17 @@ class MultimodalDBM(TrainedDBM):
         modalities,
         n_joint=256,
         *,
-        learning_rate=0.05,
-        batch_size=50,
-        n_iter=50,
+        learning_rate=0.01,
+        batch_size=10,
+        n_iter=30,
         verbose=0,
         random_state=None,
         n_gibbs_steps=1,
         n_chains=None,
         n_mean_field_steps=25,
         mean_field_tol=1e-3,
-        pretrain_n_iter=0,
-        pretrain_learning_rate=0.05,
+        pretrain_n_iter=30,
+        pretrain_learning_rate=0.1,
         momentum=0.0,
         weight_decay=0.0,
         centering=True,
