@@ -77,9 +77,9 @@ class MultimodalDBM(TrainedDBM):
 
     pretrain_n_iter : int, default=30
         Epochs of greedy pretraining of each layer [1]_, which precedes the first
-        epoch of `fit`; 0 leaves it out. As a layer of a deep machine has neighbours on both sides,
-        its machine sees its inputs twice (the lowest from below, the highest from
-        above).
+        epoch of `fit`; 0 leaves it out. As a layer of a deep machine has neighbours
+        on both sides, its machine sees its inputs twice (the lowest from below, the
+        highest from above).
 
     pretrain_learning_rate : float, default=0.1
         Learning rate of the pretraining, which can be larger.
