@@ -94,6 +94,15 @@ CLASSIFIERS = [
         random_state=0,
     ),
     DBNClassifier(8, solver="lbfgs", pretrain=False, n_iter=40, random_state=0),
+    DBNClassifier(
+        (30, 30),
+        objective="generative",
+        learning_rate=0.5,
+        batch_size=10,
+        n_iter=60,
+        pretrain_n_iter=20,
+        random_state=0,
+    ),
 ]
 REGRESSORS = [
     DBNRegressor(

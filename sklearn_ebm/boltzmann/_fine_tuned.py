@@ -36,7 +36,9 @@ PRETRAINING = {"centering": False}
 
 
 def _takes_steps(estimator):
-    if estimator.solver == "lbfgs":
+    # (A net with another objective has no solver.)
+    objective = getattr(estimator, "objective", "discriminative")
+    if estimator.solver == "lbfgs" and objective == "discriminative":
         raise AttributeError(
             "partial_fit needs a solver that learns from minibatches, not 'lbfgs'."
         )
@@ -150,14 +152,30 @@ class FineTuned(
 
     def _check_parameters(self):
         check_parameters(self)
-        for name in ("pretrain_learning_rate", "pretrain_n_iter"):
-            one_a_layer(getattr(self, name), len(self._sizes()), name)
+        self._check_layers()
         for name in ("dropout", "input_dropout", "max_norm"):
             if self.solver == "lbfgs" and getattr(self, name):
                 raise ValueError(
                     f"{name}={getattr(self, name)!r} needs solver='sgd' or 'adam': "
                     "'lbfgs' minimises a function that stays the same."
                 )
+
+    def _check_layers(self):
+        """Refuse tuples of other lengths than there are hidden layers."""
+        for name in ("pretrain_learning_rate", "pretrain_n_iter"):
+            one_a_layer(getattr(self, name), len(self._sizes()), name)
+
+    def _check_sizes(self):
+        """Refuse to go on with a net of other layers."""
+        sizes = self._fitted_sizes()
+        if self._sizes() != sizes:
+            raise ValueError(
+                f"hidden_layer_sizes={self.hidden_layer_sizes!r} does not fit the "
+                f"model that training goes on from, which has {tuple(sizes)}."
+            )
+
+    def _fitted_sizes(self):
+        return self._state["sizes"]
 
     def _sizes(self):
         return np.ravel(self.hidden_layer_sizes).tolist()
@@ -182,12 +200,7 @@ class FineTuned(
         """
         y = self._check_targets(y)
         if goes_on:
-            sizes = self._state["sizes"]
-            if self._sizes() != sizes:
-                raise ValueError(
-                    f"hidden_layer_sizes={self.hidden_layer_sizes!r} does not fit the "
-                    f"model that training goes on from, which has {tuple(sizes)}."
-                )
+            self._check_sizes()
         X, rows = self._read(X, reset=not goes_on)
         check_consistent_length(X, y)
         rng = check_random_state(self.random_state)
@@ -319,6 +332,8 @@ class FineTuned(
     @property
     def loss_curve_(self):
         """The objective in every epoch."""
+        if "loss" not in self.history_:
+            raise AttributeError("loss_curve_ is of nets that are fine-tuned only.")
         return self.history_["loss"]
 
     # ---- Use ----
@@ -403,7 +418,7 @@ class FineTuned(
             not joined
             or biases != [shape[1:] for shape in shapes]
             or shapes[0][0] != self.n_features_in_
-            or shapes[-1][1] != self.n_outputs_
+            or shapes[-1][1] != getattr(self, "n_outputs_", shapes[-1][1])
         ):
             return f"coefs_ have shapes {shapes}, intercepts_ {biases}"
         return None

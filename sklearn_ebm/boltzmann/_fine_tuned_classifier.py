@@ -54,13 +54,16 @@ class FineTunedClassifier(ClassifierMixin, FineTuned):
             The fitted model.
         """
         self._check_parameters()
+        self._check_partial_fit()
+        classes = check_classes(self, classes, hasattr(self, "_state"))
+        return self._one_pass(X, y, classes)
+
+    def _check_partial_fit(self):
         if isinstance(self.class_weight, str):
             raise ValueError(
                 f"class_weight={self.class_weight!r} is not supported by partial_fit, "
                 "which does not know all labels: pass a dict of weights."
             )
-        classes = check_classes(self, classes, hasattr(self, "_state"))
-        return self._one_pass(X, y, classes)
 
     # ---- Use ----
 
@@ -110,6 +113,25 @@ class FineTunedClassifier(ClassifierMixin, FineTuned):
             `predict_proba` rounds to 0.
         """
         return log_softmax(self._outputs(X), axis=1)
+
+    def decision_function(self, X):
+        """Compute how much speaks for each label.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_classes) or (n_samples,)
+            ``log p(y|x)`` less its mean over the labels; with two labels, the
+            log-odds of ``classes_[1]``. In nats.
+        """
+        scores = self._outputs(X)
+        if scores.shape[1] == 2:
+            return scores[:, 1] - scores[:, 0]
+        return scores - scores.mean(axis=1, keepdims=True)
 
     # ---- Targets ----
 

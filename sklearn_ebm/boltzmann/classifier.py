@@ -19,6 +19,7 @@ from .._validation import (
     check_rows,
     is_watched,
     random_key,
+    title,
     with_callbacks,
 )
 from ..monitoring import Stopping, extended
@@ -606,6 +607,6 @@ def _report(model, entry):
             f"{entry['validation_accuracy']:.4f})"
         )
     print(
-        f"[{type(model).__name__}] Iteration {model.n_iter_}, {text}, "
+        f"[{title(model)}] Iteration {model.n_iter_}, {text}, "
         f"time = {entry['seconds']:.2f}s"
     )

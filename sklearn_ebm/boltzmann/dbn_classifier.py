@@ -1,16 +1,37 @@
-"""Deep belief nets that are fine-tuned to classify."""
+"""Deep belief nets that classify: fine-tuned, or with the labels at their top."""
 
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from .._validation import StrOptions, check_parameters, check_rows, with_callbacks
+from . import _label_top
+from ._fine_tuned import partial_fit_available
 from ._fine_tuned_classifier import FineTunedClassifier
+from ._labels import check_classes
+
+
+def _generative(estimator):
+    if estimator.objective != "generative":
+        raise AttributeError(
+            "sample needs objective='generative': nets that are fine-tuned are no "
+            "model of the features."
+        )
+    return True
 
 
 class DBNClassifier(FineTunedClassifier):
-    """Deep belief net, fine-tuned by back-propagation to classify.
+    """Deep belief net that classifies: fine-tuned, or a model of labels and features.
 
     A net of logistic hidden layers with softmax outputs. Its hidden layers start from
     a stack of restricted Boltzmann machines, of which the first learns the features
     and every other one the hidden units of the one below, without labels [1]_ [2]_;
     rows whose label is not known take part in that. Then all of the net is trained
-    to give the labels of the rows that have one.
+    by back-propagation to give the labels of the rows that have one.
+
+    Or, with ``objective="generative"``, there is no fine-tuning: the two layers at
+    the top are a machine that learns the label together with the means of the layer
+    below [1]_, an `RBMClassifier`. Its probabilities of the labels are exact, and it
+    draws examples of a class.
 
     Parameters
     ----------
@@ -21,19 +42,30 @@ class DBNClassifier(FineTunedClassifier):
         What the features are to the RBM that learns them: values in [0, 1], or real
         values. Only for the pretraining.
 
+    objective : {"discriminative", "generative"}, default="discriminative"
+        "discriminative" fine-tunes the net to the labels; "generative" trains the
+        machine at the top by contrastive divergence (CD-1) to increase the mean of
+        ``log p(h, y)``, where h are means of the layer below (with one hidden layer,
+        the features). Of the parameters below it uses `learning_rate`,
+        `learning_rate_schedule`, `batch_size`, `n_iter`, `weight_decay` and those of
+        early stopping for that machine, and ignores `solver`, `momentum`,
+        `nesterov`, `input_dropout`, `dropout` and `max_norm`.
+
     pretrain : bool, default=True
         Whether the hidden layers start from RBMs that were trained without the
         targets. If not, they start from random weights: a plain multilayer
-        perceptron.
+        perceptron. Must be True with "generative".
 
     pretrain_learning_rate : float or tuple of float, default=0.1
-        Learning rate of the RBMs; in a tuple one for every hidden layer.
+        Learning rate of the RBMs; in a tuple one for every hidden layer, of which
+        "generative" does not use the last.
 
     pretrain_batch_size : int, default=10
         Rows in a minibatch of theirs.
 
     pretrain_n_iter : int or tuple of int, default=10
-        Epochs of theirs; in a tuple one number for every hidden layer.
+        Epochs of theirs; in a tuple one number for every hidden layer, of which
+        "generative" does not use the last.
 
     solver : {"sgd", "adam", "lbfgs"}, default="sgd"
         How the net is fine-tuned: by stochastic gradient descent with momentum; by
@@ -41,7 +73,8 @@ class DBNClassifier(FineTunedClassifier):
 
     learning_rate : float, default=None
         Size of a step. None takes 0.1 for "sgd", or 25 divided by the units of the
-        widest hidden layer where that is less, and 0.003 for "adam".
+        widest hidden layer where that is less, and 0.003 for "adam"; with
+        "generative" it takes 0.1.
 
     learning_rate_schedule : {"constant", "linear"}, default="linear"
         "linear" lets the learning rate fall linearly to zero over the `n_iter`
@@ -100,14 +133,17 @@ class DBNClassifier(FineTunedClassifier):
         inversely proportional to how often they come in `y`. Only their ratios
         matter: they are scaled so that the training rows weigh 1 in the mean.
         `partial_fit` goes on with those of its first call and takes no "balanced".
+        With "generative" they multiply the joint probabilities of a class, by the
+        biases of the labels.
 
     unlabeled : int, float, str or None, default=None
         The value of y that marks a row whose label is not known. Such rows take part
-        in the pretraining and are left out of the fine-tuning. None means that all
-        labels are known.
+        in the pretraining and are left out of the fine-tuning; with "generative" the
+        top learns ``log p(h)`` of them. None means that all labels are known.
 
     warm_start : bool, default=False
-        Whether `fit` goes on from the current parameters, without a pretraining.
+        Whether `fit` goes on from the current parameters, without a pretraining; with
+        "generative" the layers below the top stay what they are.
 
     verbose : int, default=0
         If not 0, print a line an epoch, of the pretraining too. Never changes the
@@ -124,23 +160,38 @@ class DBNClassifier(FineTunedClassifier):
 
     coefs_ : list of ndarray
         Weights of the layers, from the bottom up, each of shape (n_units_below,
-        n_units). The first are those of the features.
+        n_units). The first are those of the features, the last those of the outputs
+        or, with "generative", of the top hidden layer.
 
     intercepts_ : list of ndarray of shape (n_units,)
         Biases of the same layers.
 
+    generative_intercepts_ : list of ndarray of shape (n_units_below,)
+        Biases on the way down, from the features to the layer below the top. Only
+        with "generative".
+
+    label_components_ : ndarray of shape (n_units, n_classes)
+        Weights between the top layer and the labels. Only with "generative".
+
+    intercept_label_ : ndarray of shape (n_classes,)
+        Biases of the labels. Only with "generative".
+
+    variance_ : ndarray of shape (n_features,)
+        Variances of Gaussian features given the layer above, by which the first of
+        `coefs_` are divided. Only with "generative".
+
     n_layers_ : int
-        Number of layers, with the features and the outputs.
+        Number of layers, with the features and, unless "generative", the outputs.
 
     n_outputs_ : int
-        Number of outputs.
+        Number of outputs. Not with "generative".
 
     out_activation_ : str
-        What the outputs are: "softmax".
+        What the outputs are: "softmax". Not with "generative".
 
     n_iter_ : int
-        Number of epochs (for "lbfgs", of iterations) of fine-tuning since the
-        parameters were initialised.
+        Number of epochs (for "lbfgs", of iterations) of fine-tuning, or of training
+        the top, since the parameters were initialised.
 
     history_ : dict of list
         For every epoch: "learning_rate" (of its first minibatch; not for "lbfgs"),
@@ -148,9 +199,10 @@ class DBNClassifier(FineTunedClassifier):
         over the training rows, each as it was just before the step that it contributed
         to). With `early_stopping` also "validation_log_likelihood" (nats a row) and
         "validation_accuracy", of the rows held out. NaN where there is no such number.
+        With "generative" it is that of the top: the `history_` of `RBMClassifier`.
 
     loss_curve_ : list of float
-        The same as ``history_["loss"]``.
+        The same as ``history_["loss"]``. Not with "generative".
 
     best_n_iter_ : int
         `n_iter_` after the epoch whose parameters were kept. Only with
@@ -198,13 +250,17 @@ class DBNClassifier(FineTunedClassifier):
     True
     """
 
-    _parameter_constraints: dict = FineTunedClassifier._parameter_constraints
+    _parameter_constraints: dict = {
+        **FineTunedClassifier._parameter_constraints,
+        "objective": [StrOptions({"discriminative", "generative"})],
+    }
 
     def __init__(
         self,
         hidden_layer_sizes=(256, 256),
         *,
         visible="bernoulli",
+        objective="discriminative",
         pretrain=True,
         pretrain_learning_rate=0.1,
         pretrain_batch_size=10,
@@ -232,6 +288,7 @@ class DBNClassifier(FineTunedClassifier):
     ):
         self.hidden_layer_sizes = hidden_layer_sizes
         self.visible = visible
+        self.objective = objective
         self.pretrain = pretrain
         self.pretrain_learning_rate = pretrain_learning_rate
         self.pretrain_batch_size = pretrain_batch_size
@@ -256,3 +313,163 @@ class DBNClassifier(FineTunedClassifier):
         self.warm_start = warm_start
         self.verbose = verbose
         self.random_state = random_state
+
+    def fit(self, X, y):
+        """Pretrain the net with the data X, and train it with the labels y.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data.
+
+        y : array-like of shape (n_samples,)
+            Labels; `unlabeled` where they are not known.
+
+        Returns
+        -------
+        self : DBNClassifier
+            The fitted model.
+        """
+        if self.objective == "generative":
+            return self._fit_generative(X, y)
+        return super().fit(X, y)
+
+    @with_callbacks
+    def _fit_generative(self, X, y):
+        self._check_parameters()
+        goes_on = self.warm_start and hasattr(self, "_state")
+        callbacks = self._init_callback_context(
+            max_subtasks=1 if goes_on else len(self._sizes())
+        )
+        given = {"X": X, "y": y}
+        callbacks.call_on_fit_task_begin(estimator=self, **given)
+        _label_top.train(self, X, y, callbacks=callbacks)
+        callbacks.call_on_fit_task_end(
+            estimator=self, **given, reconstruction_attributes=dict
+        )
+        return self
+
+    @partial_fit_available
+    def partial_fit(self, X, y, classes=None):
+        """Train the net on one pass over the rows of X, in minibatches.
+
+        The first call pretrains the net on the rows that it is given. With
+        ``objective="generative"`` later ones train the top only.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data, any number of rows.
+
+        y : array-like of shape (n_samples,)
+            Labels; `unlabeled` where they are not known.
+
+        classes : array-like of shape (n_classes,), default=None
+            All labels there will be. Needed in the first call of a model that has
+            not been fitted; later calls may repeat it.
+
+        Returns
+        -------
+        self : DBNClassifier
+            The fitted model.
+        """
+        if self.objective != "generative":
+            return super().partial_fit(X, y, classes)
+        self._check_parameters()
+        self._check_partial_fit()
+        if self.early_stopping:
+            raise ValueError("partial_fit does not support early_stopping=True.")
+        classes = check_classes(self, classes, hasattr(self, "_state"))
+        _label_top.train(self, X, y, classes)
+        return self
+
+    def transform(self, X):
+        """Compute the activities of the last hidden layer.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The data to be transformed.
+
+        Returns
+        -------
+        h : ndarray of shape (n_samples, n_units)
+            Activities, between 0 and 1. With ``objective="generative"`` those of the
+            top layer without knowledge of the label: the means of its units under
+            each label, weighted by the probabilities of the labels.
+        """
+        return super().transform(X)
+
+    @available_if(_generative)
+    def sample(self, n_samples=1, *, y=None, n_gibbs_steps=1000, random_state=None):
+        """Draw samples from the model, for given labels or any.
+
+        Each from a Gibbs chain of its own in the machine at the top, followed by one
+        pass down. Only with ``objective="generative"``.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of samples.
+
+        y : label or array-like of shape (n_samples,), default=None
+            Labels that the chains keep, so that the samples come from ``p(x|y)``.
+            None draws labels too.
+
+        n_gibbs_steps : int, default=1000
+            Gibbs steps of every chain, from independent units with the means that
+            the training data gave.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the draws. None goes on with a sequence of the model's own, which
+            the `random_state` of the fit determines.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Values of the features: 0 or 1 for ``visible="bernoulli"``.
+        """
+        check_is_fitted(self, "generative_intercepts_")
+        return _label_top.sample(self, n_samples, y, n_gibbs_steps, random_state)
+
+    def _outputs(self, X, hidden=False):
+        if not _label_top.is_generative(self):
+            return super()._outputs(X, hidden)
+        X, rows = check_rows(self, X, quiet=True)
+        return _label_top.log_odds(self, X, rows, hidden)
+
+    def _check_parameters(self):
+        if self.objective != "generative":
+            super()._check_parameters()
+            return
+        check_parameters(self)
+        self._check_layers()
+        _label_top.check_generative(self)
+
+    def _check_sizes(self):
+        fitted = "generative" if _label_top.is_generative(self) else "discriminative"
+        if self.objective != fitted:
+            raise ValueError(
+                f"objective={self.objective!r} does not fit the model that training "
+                f"goes on from, which has {fitted!r}."
+            )
+        super()._check_sizes()
+
+    @property
+    def _n_features_out(self):
+        return len(self.intercepts_[-1 if _label_top.is_generative(self) else -2])
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if _label_top.is_generative(self):
+            _label_top.check_shapes(self)
+
+    def _fitted_sizes(self):
+        if _label_top.is_generative(self):
+            return [len(bias) for bias in self.intercepts_]
+        return super()._fitted_sizes()
+
+    def _initialise(self, *given):
+        for name in _label_top.ATTRIBUTES:
+            self.__dict__.pop(name, None)
+        super()._initialise(*given)

@@ -1,0 +1,347 @@
+"""Deep belief nets whose top learns means and labels together.
+
+The layers below the top are trained greedily, without labels; the two at the top are
+an `RBMClassifier`, whose visible units are the means of the last layer below and the
+label. An estimator keeps the arrays of all, from which `top_of` builds that machine.
+"""
+
+from contextlib import contextmanager
+
+import numpy as np
+from scipy.special import expit
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_consistent_length
+
+from .._gibbs import Purpose
+from .._machines import Machine
+from .._network import Network, outputs
+from .._rows import Rows
+from .._validation import check_rows
+from ..layered import Layered
+from ..units import Gaussian
+from ._fine_tuned import PRETRAINING
+from ._fitted_classifier import scores_of
+from ._stack import FIRST_ROWS, new_stack, pretrain, recognition
+from .classifier import RBMClassifier
+
+# Makes the random key of the passes down another than that of the top's chains.
+PASS_KEY = 0x9E3779B97F4A7C15
+# What a net has with a top that knows the labels, and no other.
+ATTRIBUTES = [
+    "generative_intercepts_",
+    "label_components_",
+    "intercept_label_",
+    "variance_",
+    "_sampling_key",
+    "_sampling_step",
+]
+
+
+def check_generative(model):
+    """Refuse parameters that make no sense with a top that knows the labels."""
+    if not model.pretrain:
+        raise ValueError(
+            "objective='generative' needs pretrain=True: nothing else trains the "
+            "layers below the top."
+        )
+    if len(model._sizes()) == 1 and model.visible != "bernoulli":
+        raise ValueError(
+            f"visible={model.visible!r} with objective='generative' takes at least two "
+            "hidden layers, since the top has binary visible units; got "
+            f"hidden_layer_sizes={model.hidden_layer_sizes!r}."
+        )
+
+
+# ---- Training ----
+
+
+def train(model, X, y, classes=None, callbacks=None):
+    """Train a net: greedily below the top, then the top with the labels.
+
+    Parameters
+    ----------
+    model : DBNClassifier
+        The net, which is changed. If it goes on from an earlier call, only its top
+        is trained.
+
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Training data.
+
+    y : array-like of shape (n_samples,)
+        Labels.
+
+    classes : ndarray of shape (n_classes,), default=None
+        All labels there will be. None takes those of y.
+
+    callbacks : callback context, default=None
+        Is told of every machine in `fit`. Without one this is a pass of
+        `partial_fit`.
+    """
+    steps = callbacks is None
+    goes_on = hasattr(model, "_state") and (steps or model.warm_start)
+    labels = model._check_targets(y)
+    if goes_on:
+        model._check_sizes()
+    X_checked, rows = check_rows(model, X, reset=not goes_on, quiet=True)
+    check_consistent_length(X_checked, labels)
+    # (Refuses labels that are none of the classes, and y without any.)
+    targets = model._state if goes_on else model._first_targets(labels, classes)
+    codes, known = model._targets(labels, targets)
+    top = _new_top(model)
+    rbms, dtype = [], rows.dtype
+    if goes_on:
+        top.__dict__.update(_fitted_top(model))
+        dtype = model.coefs_[0].dtype
+    else:
+        rbms = _new_rbms(model, top.random_state)
+    more = {"classes": targets["classes"]} if steps else {}
+    around = _reported(callbacks, {"estimator": model, "X": X, "y": y})
+    try:
+        if rbms:
+            pretrain(rbms, X_checked, around=around)
+        below = _parameters(rbms, dtype) if not goes_on else _below(model)
+        H = means_below(below, X_checked, dtype)
+        with around(top):
+            (top.partial_fit if steps else top.fit)(H, labels, **more)
+    except KeyboardInterrupt:
+        if not goes_on and all(hasattr(rbm, "components_") for rbm in rbms):
+            _begin(top, _parameters(rbms, dtype), X_checked, labels, codes, known)
+        raise
+    finally:
+        # Also when interrupted: what has been learned is kept.
+        if hasattr(top, "components_"):
+            _store(model, rbms, top, targets, goes_on)
+
+
+def _new_top(model):
+    rate = 0.1 if model.learning_rate is None else model.learning_rate
+    top = RBMClassifier(
+        model._sizes()[-1],
+        objective="generative",
+        learning_rate=rate,
+        learning_rate_schedule=model.learning_rate_schedule,
+        batch_size=model.batch_size,
+        n_iter=model.n_iter,
+        weight_decay=model.weight_decay,
+        early_stopping=model.early_stopping,
+        validation_fraction=model.validation_fraction,
+        n_iter_no_change=model.n_iter_no_change,
+        tol=model.tol,
+        unlabeled=model.unlabeled,
+        warm_start=model.warm_start,
+        verbose=model.verbose,
+        random_state=check_random_state(model.random_state),
+    )
+    top._title = f"{type(model).__name__}, top"
+    return top
+
+
+def _new_rbms(model, rng):
+    """Machines below the top; the numbers of tuples for the top are not used."""
+
+    def below(value):
+        return value[:-1] if isinstance(value, (tuple, list)) else value
+
+    return new_stack(
+        model,
+        model._sizes()[:-1],
+        rng,
+        learning_rate=below(model.pretrain_learning_rate),
+        n_iter=below(model.pretrain_n_iter),
+        batch_size=model.pretrain_batch_size,
+        **PRETRAINING,
+    )
+
+
+def _reported(callbacks, given):
+    """Return what tells callbacks of the training of a machine."""
+
+    @contextmanager
+    def around(machine):
+        if callbacks is None:
+            yield
+            return
+        layer = callbacks.subcontext(task_name="layer")
+        with layer.propagate_callback_context(machine):
+            layer.call_on_fit_task_begin(**given)
+            yield
+        layer.call_on_fit_task_end(**given)
+
+    return around
+
+
+def _begin(top, below, X, labels, codes, known):
+    """Give a top that an interrupt kept from training its first parameters."""
+    if hasattr(top, "components_"):
+        return
+    # Some rows suffice, among them one of every class.
+    firsts = np.flatnonzero(known)[np.unique(codes[known], return_index=True)[1]]
+    rows = np.union1d(np.arange(min(FIRST_ROWS, len(labels))), firsts)
+    H = means_below(below, X[rows], below[0][0].dtype if below[0] else None)
+    top.set_params(n_iter=0, early_stopping=False).fit(H, labels[rows])
+
+
+def _store(model, rbms, top, targets, goes_on):
+    """Keep what machines have learned, and what the top needs to go on."""
+    if goes_on:
+        weights, biases = _below(model)
+        visible = model.generative_intercepts_[:-1]
+    else:
+        for name in [*ATTRIBUTES, "n_outputs_", "out_activation_"]:
+            model.__dict__.pop(name, None)
+        weights, biases = _parameters(rbms, top.components_.dtype)
+        visible = [rbm.intercept_visible_ for rbm in rbms]
+        if rbms and model.visible == "gaussian":
+            model.variance_ = rbms[0].variance_
+        model._sampling_key, model._sampling_step = top._sampling_key, 0
+    # Of a joint model, weights of the classes only move the biases of the labels.
+    weight = np.maximum(targets["class_weight"], np.finfo(np.float32).tiny)
+    label = top.intercept_label_ + np.log(weight).astype(top.intercept_label_.dtype)
+    model.__dict__.pop("best_n_iter_", None)
+    if hasattr(top, "best_n_iter_"):
+        model.best_n_iter_ = top.best_n_iter_
+    model.__dict__.update(
+        classes_=targets["classes"],
+        coefs_=[*weights, np.ascontiguousarray(top.components_.T)],
+        intercepts_=[*biases, top.intercept_hidden_],
+        generative_intercepts_=[*visible, top.intercept_visible_],
+        label_components_=top.label_components_,
+        intercept_label_=label,
+        n_layers_=len(weights) + 2,
+        n_iter_=top.n_iter_,
+        history_=top.history_,
+        _state={**targets, "top": top._state},
+    )
+
+
+# ---- Use ----
+
+
+def is_generative(model):
+    """Whether a fitted net has a top that knows the labels."""
+    return "top" in getattr(model, "_state", ())
+
+
+def top_of(model):
+    """Return the machine at the top of a fitted net: a fitted `RBMClassifier`."""
+    top = RBMClassifier(len(model.intercepts_[-1]), objective="generative")
+    top.__dict__.update(_fitted_top(model))
+    return top
+
+
+def _fitted_top(model):
+    """Return the fitted attributes of the machine at the top."""
+    same = ["classes_", "label_components_", "intercept_label_", "n_iter_", "history_"]
+    same += ["_sampling_key", "_sampling_step"]
+    same += ["best_n_iter_"] if hasattr(model, "best_n_iter_") else []
+    weights, state = model.coefs_[-1], model._state["top"]
+    return {name: getattr(model, name) for name in same} | {
+        "components_": np.ascontiguousarray(weights.T),
+        "intercept_hidden_": model.intercepts_[-1],
+        "intercept_visible_": model.generative_intercepts_[-1],
+        "visible_mean_": state["visible_mean"].astype(weights.dtype),
+        "n_features_in_": len(weights),
+        "_state": state,
+    }
+
+
+def means_below(below, X, dtype):
+    """Visible units of the top, but for the label: X itself if there is one layer.
+
+    Parameters
+    ----------
+    below : tuple of list of ndarray
+        Weights and biases of the layers below the top, from the bottom up.
+
+    X : {ndarray, sparse matrix} of shape (n_samples, n_features)
+        Validated data.
+
+    dtype : dtype
+        What to compute in.
+
+    Returns
+    -------
+    means : {ndarray, sparse matrix} of shape (n_samples, n_units)
+        Means, each layer given those of the one below.
+    """
+    params = [
+        each.astype(dtype, copy=False)
+        for pair in zip(*below, strict=True)
+        for each in pair
+    ]
+    if not params:
+        return X
+    means = outputs(Network(None), params, X)
+    return expit(means, out=means)
+
+
+def log_odds(model, X, rows, hidden=False):
+    """``log p(y|x)`` less its mean over the labels, or means of the hidden units."""
+    H = means_below(_below(model), X, rows.dtype)
+    found = Rows(H, rows.dtype, False)
+    scores, means = scores_of(H, found, top_of(model)._parameters(), hidden)
+    if hidden:
+        return means
+    return (scores - scores.mean(axis=1, keepdims=True)).astype(rows.dtype)
+
+
+def sample(model, n_samples, y, n_gibbs_steps, random_state):
+    """Draw from the top, and then pass down once."""
+    top = top_of(model)
+    # (A generator is drawn from once, for the top and the pass.)
+    key, step = top._draws(random_state)
+    top._sampling_key, top._sampling_step = key, step
+    states = top.sample(n_samples, y=y, n_gibbs_steps=n_gibbs_steps)
+    if random_state is None:
+        model._sampling_step = top._sampling_step + len(model.coefs_)
+    n_below = len(model.coefs_) - 1
+    for number in reversed(range(n_below)):
+        down = Machine(_layers(model, number), states.dtype).down
+        at = step + n_below - 1 - number
+        _, states = down.draw(states, key ^ PASS_KEY, at, Purpose.DRAW_VISIBLE)
+    return np.asarray(states, model.coefs_[0].dtype)
+
+
+def check_shapes(model):
+    """Refuse a restored net whose arrays do not fit each other."""
+    sizes = [len(weights) for weights in model.coefs_]
+    labels = (len(model.intercepts_[-1]), len(model.classes_))
+    found = {
+        "generative_intercepts_": [len(each) for each in model.generative_intercepts_],
+        "label_components_": np.shape(model.label_components_),
+        "intercept_label_": np.shape(model.intercept_label_),
+    }
+    wanted = dict(zip(found, (sizes, labels, labels[1:]), strict=True))
+    for name, shape in found.items():
+        if shape != wanted[name]:
+            raise ValueError(
+                f"The restored {type(model).__name__} is damaged: {name} has shape "
+                f"{shape} instead of {wanted[name]}."
+            )
+
+
+def _layers(model, number):
+    """Return a layer below the top with the one below it."""
+    bias, unit = model.generative_intercepts_[number], "bernoulli"
+    if number == 0 and hasattr(model, "variance_"):
+        scale = np.sqrt(model.variance_.astype(float))
+        bias, unit = np.zeros(len(bias)), Gaussian(bias.astype(float), scale)
+    return Layered(
+        (unit, "bernoulli"),
+        (model.coefs_[number],),
+        (bias, model.intercepts_[number]),
+    )
+
+
+def _below(model):
+    """Weights and biases of the layers below the top."""
+    return model.coefs_[:-1], model.intercepts_[:-1]
+
+
+def _parameters(rbms, dtype):
+    """Weights and biases of the way up through machines, as arrays of their own."""
+    weights, biases = recognition(rbms) if rbms else ([], [])
+    return tuple(
+        [np.array(each, dtype, order="C") for each in layers]
+        for layers in (weights, biases)
+    )
