@@ -392,7 +392,7 @@ def free_energy(model, X):
     free_energy : ndarray of shape (n_samples,)
         ``F(v) = -log sum_h exp(-E(v, h))`` in nats.
     """
-    refuse_deep(model)
+    _refuse_deep(model)
     if not isinstance(model, Layered):
         return model.free_energy(X)
     if model.units != BITS:
@@ -402,7 +402,7 @@ def free_energy(model, X):
     return score_rows(rows, layer, model.biases[0])
 
 
-def refuse_deep(model):
+def _refuse_deep(model):
     """Raise an error if a model has more than one hidden layer."""
     layers = model if isinstance(model, Layered) else model._layered()
     if len(layers.units) > 2:
@@ -474,7 +474,7 @@ def ratio_matching(model, X):
     .. [1] A. Hyvarinen, "Some extensions of score matching", Computational
        Statistics & Data Analysis 51, 2007.
     """
-    refuse_deep(model)
+    _refuse_deep(model)
     layers = two_layers(model)
     rows, layer = _rows_and_layer(model, X)
     components = layers.weights[0].T.astype(rows.dtype)
