@@ -39,9 +39,9 @@ from sklearn_ebm.likelihood import log_partition
 SIZES = (500, 1000)
 DENSITY = {
     "batch_size": 100,
-    "n_gibbs_steps": 1,
-    "learning_rate": 0.05,
-    "weight_decay": 2e-4,
+    "n_gibbs_steps": 5,
+    "learning_rate": 0.02,
+    "pretrain_learning_rate": 0.05,
     "random_state": 0,
 }
 CLASSES = {
@@ -57,7 +57,7 @@ CLASSES = {
 DROPOUT = {"dropout": 0.5, "input_dropout": 0.2, "max_norm": 4.0, "learning_rate": 0.3}
 # Of every run: settings and epochs.
 DENSITIES = {
-    "likelihood": (DENSITY | {"pretrain_n_iter": 20}, 200),
+    "likelihood": (DENSITY | {"pretrain_n_iter": 30}, 110),
     "centred": (DENSITY | {"pretrain_n_iter": 0}, 30),
     "uncentred": (DENSITY | {"pretrain_n_iter": 0, "centering": False}, 30),
 }
