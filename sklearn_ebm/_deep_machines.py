@@ -5,7 +5,7 @@ from scipy.special import entr
 
 from ._machines import Machine, Way, chunks
 from ._mean_field import MeanField
-from .layered import interleaved, side_by_side
+from .layered import side_by_side, unfolded
 from .units import as_unit
 
 
@@ -67,7 +67,7 @@ class DeepMachine:
         """
         settled = [self.field.settle(chunk) for chunk in chunks(X, self.dtype)]
         latent, odd = (np.vstack(side) for side in zip(*settled, strict=True))
-        return interleaved(self._split(odd, 1), self._split(latent, 2))
+        return unfolded(odd, latent, self.sizes[1:])
 
     def visible_means(self, hidden):
         """Means of visible units, given rows of the first hidden layer.
@@ -123,7 +123,3 @@ class DeepMachine:
         latent = even[:, X.shape[1] :].astype(float)
         entropy = (entr(latent) + entr(1 - latent)).sum(axis=1)
         return entropy - self.machine.free_energy(even)
-
-    def _split(self, side, first):
-        """Layers of a side, of which `first` is the number of the first."""
-        return np.split(side, np.cumsum(self.sizes[first::2]), axis=1)[:-1]

@@ -136,21 +136,29 @@ def blocks(weight, sizes):
     return found
 
 
-def interleaved(even, odd):
-    """Return what belongs to the layers, from what belongs to even and to odd ones.
+def unfolded(first, second, sizes):
+    """Return what belongs to the layers, from what belongs to both sides.
 
     Parameters
     ----------
-    even, odd : list
-        Of layers 0, 2, ... and of layers 1, 3, ...
+    first, second : ndarray of shape (..., n_units)
+        Of layers 0, 2, ... side by side, and of layers 1, 3, ...
+
+    sizes : list of int
+        Sizes of the layers.
 
     Returns
     -------
-    layers : list
-        Of layers 0, 1, 2, ...
+    layers : list of ndarray of shape (..., n_units)
+        Views, one for every layer.
     """
-    layers = [None] * (len(even) + len(odd))
-    layers[::2], layers[1::2] = even, odd
+    layers = [None] * len(sizes)
+    for k, side in enumerate((first, second)):
+        ends = np.cumsum(sizes[k::2], dtype=int)
+        layers[k::2] = [
+            side[..., end - size : end]
+            for end, size in zip(ends, sizes[k::2], strict=True)
+        ]
     return layers
 
 

@@ -16,7 +16,7 @@ from reference import Path, all_states, chi_square_p_value, generator, state_num
 from reference_deep import bound, enumerate_layers, sides
 from sklearn_ebm import RBM, BernoulliRBM
 from sklearn_ebm._machines import Machine
-from sklearn_ebm.layered import Layered, blocks, interleaved
+from sklearn_ebm.layered import Layered, blocks, unfolded
 from sklearn_ebm.likelihood import log_likelihood, log_partition
 from sklearn_ebm.samplers import Gibbs, ReplicaExchange
 from sklearn_ebm.units import Gaussian, Mixed, Spin
@@ -116,8 +116,15 @@ def test_blocks_are_views_between_neighbours():
     wanted = np.block([[np.ones((2, 3)), np.zeros((2, 5))],
                        [np.full((4, 3), 2), np.full((4, 5), 3)]])  # fmt: skip
     np.testing.assert_array_equal(weight, wanted)
-    assert interleaved(["v", "h2"], ["h1"]) == ["v", "h1", "h2"]
-    assert interleaved(["v", "h2"], ["h1", "h3"]) == ["v", "h1", "h2", "h3"]
+    first, second = np.arange(6), np.arange(6, 14)
+    layers = unfolded(first, second, [2, 3, 4, 5])
+    assert [len(each) for each in layers] == [2, 3, 4, 5]
+    assert_same(np.concatenate(layers[::2]), first)
+    assert_same(np.concatenate(layers[1::2]), second)
+    (only,) = unfolded(first, second[:0], [6])
+    assert_same(only, first)
+    only[0] = -1
+    assert first[0] == -1
 
 
 @every_shape

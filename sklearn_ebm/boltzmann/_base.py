@@ -13,9 +13,6 @@ from .._missing import fill_mean_field, missing_values
 from .._panels import Panels
 from .._scores import score_rows
 from .._validation import (
-    check_choice,
-    check_count,
-    check_missing,
     check_rows,
     check_states,
     check_values,
@@ -23,7 +20,6 @@ from .._validation import (
 from ..layered import Layered
 from ..samplers import Chains, Gibbs
 from ..samplers._chains import given
-from ..samplers._draws import IMPUTING_METHODS, fill_in
 from ._sampling import Sampling
 
 
@@ -183,44 +179,6 @@ class FittedRBM(
         chains = Chains(given(X), None, *self._draws())
         self._use_draws(1)
         return sampler.step(chains).visible
-
-    def impute(
-        self, X, *, mask=None, n_gibbs_steps=100, method="mean", random_state=None
-    ):
-        """Fill in missing values, given the others.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Values of the visible units; NaN where they are missing.
-
-        mask : array-like of bool of shape (n_samples, n_features) or \
-                (n_features,), default=None
-            Further values that are taken for missing.
-
-        n_gibbs_steps : int, default=100
-            Gibbs steps of a chain of every row, the first half of them a warm-up.
-
-        method : {"mean", "sample"}, default="mean"
-            "mean" fills in conditional means, "sample" a joint draw from the
-            conditional distribution.
-
-        random_state : int, RandomState instance or None, default=None
-            Seeds the chains. None goes on with the sequence of `gibbs`.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-            The data, missing values filled in.
-        """
-        check_is_fitted(self)
-        X, missing = check_missing(self, X, mask)
-        n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
-        check_choice(method, "method", IMPUTING_METHODS)
-        draws = self._draws(random_state)
-        if random_state is None:
-            self._use_draws(n_steps + 1)
-        return fill_in(self, X, missing, n_steps, method, *draws)
 
     def _layered(self):
         """Return the fitted model as a value."""

@@ -7,7 +7,7 @@ from .._rows import Rows
 from .._training import Division, Run, minibatch_rates
 from .._unit_trainer import UnitTrainer
 from .._units import Wanted, evaluate
-from ..layered import blocks
+from ..layered import blocks, unfolded
 from ..units import as_unit
 from ._trained import OFFSET_RATE
 
@@ -44,8 +44,8 @@ def pretrain(estimator, X, rows, division):
     sizes = estimator._sizes(rows.n_columns)
     weights = blocks(state["components"].T, sizes)
     connected = blocks(estimator._connected(rows.n_columns), sizes)
-    biases = _layers(state["intercept_visible"], state["intercept_hidden"], sizes)
-    offsets = _layers(
+    biases = unfolded(state["intercept_visible"], state["intercept_hidden"], sizes)
+    offsets = unfolded(
         np.concatenate([np.zeros(sizes[0]), state["latent_offset"]]),
         state["hidden_offset"],
         sizes,
@@ -146,12 +146,3 @@ def _means(X, trainer, dtype, estimator, up):
             for chunk in chunks(X, dtype)
         ]
     )
-
-
-def _layers(even, odd, sizes):
-    """Views of what belongs to the layers, from what belongs to the sides."""
-    sides = [
-        iter(np.split(side, np.cumsum(sizes[k::2])[:-1]))
-        for k, side in enumerate((even, odd))
-    ]
-    return [next(sides[k % 2]) for k in range(len(sizes))]

@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._deep_machines import DeepMachine
 from .._machines import dense_rows
-from .._validation import check_choice, check_count, check_missing, check_states
+from .._validation import check_states
 from ..layered import Layered, side_by_side
-from ..samplers._draws import IMPUTING_METHODS, fill_in
 from ..units import as_unit
 from ._normaliser import kept_log_z
 from ._sampling import Sampling
@@ -143,50 +142,10 @@ class FittedDBM(
         """
         return float(self.score_samples(X).mean())
 
-    def impute(
-        self, X, *, mask=None, n_gibbs_steps=100, method="mean", random_state=None
-    ):
-        """Fill in missing values, given the others.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Values of the visible units; NaN where they are missing.
-
-        mask : array-like of bool of shape (n_samples, n_features) or \
-                (n_features,), default=None
-            Further values that are taken for missing.
-
-        n_gibbs_steps : int, default=100
-            Gibbs steps of a chain of every row, the first half of them a warm-up.
-
-        method : {"mean", "sample"}, default="mean"
-            "mean" fills in conditional means (the likeliest category where a column
-            holds codes), "sample" a joint draw from the conditional distribution.
-
-        random_state : int, RandomState instance or None, default=None
-            Seeds the chains. None goes on with the model's own random sequence.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-            The data, missing values filled in.
-        """
-        check_is_fitted(self)
-        columns = self._columns()
-        X, missing = check_missing(self, X, mask, quiet=True)
-        columns.check(self, X)
-        n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
-        check_choice(method, "method", IMPUTING_METHODS)
-        draws = self._draws(random_state)
-        if random_state is None:
-            self._use_draws(n_steps + 1)
-        missing = np.repeat(missing, columns.sizes, axis=1)
+    def _encode_missing(self, X, mask):
+        X, missing = self._read_missing(X, mask)
         padding = (0, 0), (0, self._n_latent)
-        X = np.pad(columns.encode(X), padding)
-        missing = np.pad(missing, padding, constant_values=True)
-        filled = fill_in(self, X, missing, n_steps, method, *draws)
-        return self._decode(filled)
+        return np.pad(X, padding), np.pad(missing, padding, constant_values=True)
 
     def _encode(self, X, fixed=False):
         """Values of even layers, from columns: of the visible one and those above."""

@@ -20,7 +20,7 @@ from .._network import Dropout
 from .._passes import activate, slopes
 from .._products import product, single_threaded_blas
 from .._validation import check_rows
-from ..layered import Layered, blocks, interleaved
+from ..layered import Layered, blocks, unfolded
 
 # Standard deviation of the first weights.
 START = 0.05
@@ -341,12 +341,9 @@ class MultiPrediction:
         W, c, b = params
         sizes = self.layers(model, model.n_features_in_, state["n_outputs"])
         weights = [block.T for block in blocks(W, sizes)]
-        even, odd = (
-            np.split(side, np.cumsum(sizes[k::2])[:-1]) for k, side in enumerate((b, c))
-        )
         return {
             "components_": [np.ascontiguousarray(each) for each in weights],
-            "dbm_intercepts_": interleaved(even, odd),
+            "dbm_intercepts_": unfolded(b, c, sizes),
         }
 
     def params(self, model):

@@ -1,10 +1,10 @@
-"""Samples drawn from a fitted Boltzmann machine, in a random sequence of its own."""
+"""Samples of a fitted Boltzmann machine, and draws in place of what is missing."""
 
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import check_choice, check_count, random_key
+from .._validation import check_choice, check_count, check_missing, random_key
 from ..samplers import Gibbs
-from ..samplers._draws import SAMPLING_METHODS, draw
+from ..samplers._draws import IMPUTING_METHODS, SAMPLING_METHODS, draw, fill_in
 
 
 class Sampling:
@@ -83,6 +83,48 @@ class Sampling:
         v = draw(self, chains, n_draws, n_steps, thinning, method)
         v = v.reshape(-1, v.shape[-1])[:n_samples]
         return self._decode(v)
+
+    def impute(
+        self, X, *, mask=None, n_gibbs_steps=100, method="mean", random_state=None
+    ):
+        """Fill in missing values, given the others.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Values of the visible units; NaN where they are missing.
+
+        mask : array-like of bool of shape (n_samples, n_features) or \
+                (n_features,), default=None
+            Further values that are taken for missing.
+
+        n_gibbs_steps : int, default=100
+            Gibbs steps of a chain of every row, the first half of them a warm-up.
+
+        method : {"mean", "sample"}, default="mean"
+            "mean" fills in conditional means (the likeliest category where a column
+            holds codes), "sample" a joint draw from the conditional distribution.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds the chains. None goes on with the model's own random sequence.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            The data, missing values filled in.
+        """
+        check_is_fitted(self)
+        X, missing = self._encode_missing(X, mask)
+        n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
+        check_choice(method, "method", IMPUTING_METHODS)
+        draws = self._draws(random_state)
+        if random_state is None:
+            self._use_draws(n_steps + 1)
+        return self._decode(fill_in(self, X, missing, n_steps, method, *draws))
+
+    def _encode_missing(self, X, mask):
+        """Columns as units, and which of these are missing."""
+        return check_missing(self, X, mask)
 
     def _encode(self, X, fixed=False):
         """Columns of values that chains are to start from or to keep, as units."""

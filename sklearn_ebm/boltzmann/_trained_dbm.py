@@ -9,7 +9,7 @@ from .._machines import chunks
 from .._mean_field import MeanField
 from .._unit_trainer import UnitTrainer
 from .._units import Wanted, evaluate
-from ..layered import blocks, interleaved
+from ..layered import blocks, unfolded
 from ..units import UNBOUNDED, as_unit, kinds_of
 from ._dbm_pretraining import pretrain
 from ._fitted_dbm import FittedDBM, beside
@@ -192,7 +192,7 @@ class TrainedDBM(Training, FittedDBM):
         odd[first] -= np.einsum("ij,j->i", components[first, :n], seen)
         even[:n] = shift + scale * even[:n]
         components[first, :n] *= scale
-        intercepts = interleaved(parts(even, sizes[::2]), parts(odd, sizes[1::2]))
+        intercepts = unfolded(even, odd, sizes)
         weights = [block.T for block in blocks(components.T, sizes)]
         return {
             "components_": [np.ascontiguousarray(w, dtype) for w in weights],
@@ -231,8 +231,3 @@ class _View:
 
     def visible_means(self, hidden):
         return self.machine.visible_means(hidden[:, : self.machine.sizes[1]])
-
-
-def parts(values, sizes):
-    """Cut what belongs to the layers of a side."""
-    return np.split(values, np.cumsum(sizes)[:-1])

@@ -9,13 +9,9 @@ from .._missing import fill_mean_field
 from .._unit_trainer import UnitTrainer
 from .._units import Kind, Wanted, evaluate
 from .._validation import (
-    check_choice,
-    check_count,
-    check_missing,
     check_states,
 )
 from ..layered import Layered
-from ..samplers._draws import IMPUTING_METHODS, fill_in
 from ..units import as_unit, check_pair, kinds_of
 from ._normaliser import kept_log_z
 from ._starts import CLIP, START_RATE, bias_for, first_units, wide_start
@@ -156,55 +152,10 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         self._use_draws(1)
         return self._columns().decode(machine.sweep(X, key, step)[1])
 
-    def impute(
-        self, X, *, mask=None, n_gibbs_steps=100, method="mean", random_state=None
-    ):
-        """Fill in missing values, given the others.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Values of the visible units; NaN where they are missing.
-
-        mask : array-like of bool of shape (n_samples, n_features) or \
-                (n_features,), default=None
-            Further values that are taken for missing.
-
-        n_gibbs_steps : int, default=100
-            Gibbs steps of a chain of every row, the first half of them a warm-up.
-
-        method : {"mean", "sample"}, default="mean"
-            "mean" fills in conditional means (the likeliest category where a column
-            holds codes), "sample" a joint draw from the conditional distribution.
-
-        random_state : int, RandomState instance or None, default=None
-            Seeds the chains. None goes on with the sequence of `gibbs`.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-            The data, missing values filled in.
-        """
+    def _encode_missing(self, X, mask):
         if self._bits:
-            return super().impute(
-                X,
-                mask=mask,
-                n_gibbs_steps=n_gibbs_steps,
-                method=method,
-                random_state=random_state,
-            )
-        check_is_fitted(self)
-        columns = self._columns()
-        X, missing = check_missing(self, X, mask, quiet=True)
-        columns.check(self, X)
-        n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
-        check_choice(method, "method", IMPUTING_METHODS)
-        draws = self._draws(random_state)
-        if random_state is None:
-            self._use_draws(n_steps + 1)
-        missing = np.repeat(missing, columns.sizes, axis=1)
-        filled = fill_in(self, columns.encode(X), missing, n_steps, method, *draws)
-        return columns.decode(filled)
+            return super()._encode_missing(X, mask)
+        return self._read_missing(X, mask)
 
     def _decode(self, V):
         V = super()._decode(V)
