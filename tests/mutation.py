@@ -873,13 +873,13 @@ MUTATIONS = [
     ),
     Mutation(
         "net: rows without labels are trained on",
-        "boltzmann/dbn_classifier.py",
+        "boltzmann/_fine_tuned_classifier.py",
         "        return codes, known\n",
         "        return codes, np.ones_like(known)\n",
     ),
     Mutation(
         "net: class weights are not scaled",
-        "boltzmann/dbn_classifier.py",
+        "boltzmann/_fine_tuned_classifier.py",
         "weights * (counts.sum() / total)",
         "weights",
     ),
@@ -1013,8 +1013,8 @@ MUTATIONS = [
     Mutation(
         "deep: unobserved layers are given",
         "boltzmann/_fitted_dbm.py",
-        "missing = np.pad(missing, padding, constant_values=True)",
-        "missing = np.pad(missing, padding)",
+        "np.pad(missing, padding, constant_values=True)",
+        "np.pad(missing, padding)",
     ),
     Mutation(
         "deep: a folded machine turned the wrong way",
