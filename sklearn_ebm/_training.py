@@ -191,6 +191,8 @@ class Run:
             "seconds": time.perf_counter() - begin,
             "weight_norm": trainer.weight_norm(),
         }
+        if self.tempered is not None:
+            entry |= self.tempered.report()
         if self.monitor is not None:
             self.measured = trainer.averages()
             entry |= self.monitor.measure(self.measured)

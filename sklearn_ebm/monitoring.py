@@ -250,6 +250,11 @@ def report(estimator, entry):
             f" (validation {entry['validation_pseudo_likelihood']:.2f}), "
             f"free-energy gap = {entry['free_energy_gap']:.2f}"
         )
+    if "swap_rate" in entry:
+        text += (
+            f", swap rate = {entry['swap_rate']:.2f} "
+            f"(least {entry['least_swap_rate']:.2f})"
+        )
     print(
         f"[{title(estimator)}] Iteration {estimator.n_iter_}, {text}, "
         f"time = {entry['seconds']:.2f}s"

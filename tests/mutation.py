@@ -33,6 +33,7 @@ TESTS = [
     "tests/test_trainer.py",
     "tests/test_paths.py",
     "tests/test_samplers.py",
+    "tests/test_tempering.py",
     "tests/test_exactness.py",
     "tests/test_rbm_classifier.py",
     "tests/test_network.py",
@@ -81,6 +82,8 @@ REBUILD = {
     "samplers/_chains.py": [],
     "samplers/_draws.py": [],
     "samplers/_exchange.py": [],
+    "samplers/_swaps.py": [],
+    "_tempering.py": [],
     "../setup.py": LISTS,
 }
 
@@ -720,9 +723,27 @@ MUTATIONS = [
     ),
     Mutation(
         "swaps counted at the wrong sweeps",
-        "samplers/_exchange.py",
-        "        tried = (steps - level) % 2 == 0\n        if tried.any():",
-        "        tried = (steps - level) % 2 == 1\n        if tried.any():",
+        "samplers/_swaps.py",
+        "pairs = visits - (visits - parity[:, np.newaxis, np.newaxis]) % 2",
+        "pairs = visits - (visits + 1 - parity[:, np.newaxis, np.newaxis]) % 2",
+    ),
+    Mutation(
+        "temperatures spread by gains, not by losses",
+        "samplers/_swaps.py",
+        "np.maximum(-gains / tried, 1e-12)",
+        "np.maximum(gains / tried, 1e-12)",
+    ),
+    Mutation(
+        "temperatures of a negative phase move by all swaps there ever were",
+        "_tempering.py",
+        "            self.swaps = np.zeros_like(self.swaps)\n",
+        "",
+    ),
+    Mutation(
+        "training that goes on forgets the swaps since the temperatures moved",
+        "_tempering.py",
+        'self.betas, self.swaps = state["betas"], state["swaps"]',
+        'self.betas = state["betas"]',
     ),
     Mutation(
         "a condition for every chain given to all",

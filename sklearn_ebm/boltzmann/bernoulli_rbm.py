@@ -59,9 +59,14 @@ class BernoulliRBM(TrainedRBM):
 
     n_temperatures : int, default=1
         With more than 1, every persistent chain exchanges states with chains at
-        higher temperatures (parallel tempering [7]_), evenly spaced between the
-        model and independent features, so that it can cross from one mode of the
-        model to another. Takes that many times as long for the chains.
+        higher temperatures (parallel tempering [7]_), between the model and
+        independent features, so that it can cross from one mode of the model to
+        another. Takes at least that many times as long for the chains. The
+        temperatures are evenly spaced at first. After every 100 minibatches,
+        counted over all calls, they move half of the way to where, going by the
+        swaps tried in these, swaps would be about as likely between any
+        neighbours. They are kept for training that goes on with as many chains
+        and temperatures.
 
     momentum : float, default=0.0
         Share of the last step's velocity in the next one, in [0, 1).
@@ -182,7 +187,11 @@ class BernoulliRBM(TrainedRBM):
 
     history_ : dict of list
         For every epoch: "learning_rate" (of its first minibatch), "seconds" of
-        training, "weight_norm" (Frobenius norm of the weights). If asked for by
+        training, "weight_norm" (Frobenius norm of the weights). With
+        `n_temperatures` also "swap_rate", the share of tried swaps between
+        neighbouring temperatures that were accepted, as a mean over all neighbours,
+        and "least_swap_rate", that of the two between which it is the smallest: near
+        0, use more temperatures. If asked for by
         `verbose`, `early_stopping` or a `sklearn_ebm.monitoring.TrainingMonitor`,
         also, for the parameters as they would be if `fit` stopped there and a
         fixed sample of at most 500 training rows: "pseudo_likelihood" (nats a

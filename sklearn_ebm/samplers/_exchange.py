@@ -9,6 +9,7 @@ from .._training import Pacer
 from .._validation import check_count, check_mask, check_states, random_key
 from ._chains import dense, same_rows
 from ._paths import annealing_path, base_rates, check_betas
+from ._swaps import evened, swap_rates, swap_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,13 +178,12 @@ class ReplicaExchange:
             )
 
         Pacer().run(kernel, n_steps)
-        after = np.concatenate([visits, levels[np.newaxis]])[1 : n_kept + 1]
         return replace(
             replicas,
             visible=visible.reshape(replicas.visible.shape),
             levels=levels,
             n_steps=first + n_steps,
-            swap_rates=_swap_rates(visits, after, first, n_temperatures),
+            swap_rates=swap_rates(swap_sums(gains, visits, levels, first)),
             gains=gains,
             visits=visits,
         )
@@ -213,8 +213,10 @@ class ReplicaExchange:
             State after these sweeps.
         """
         for _ in range(n_rounds):
+            first = replicas.n_steps
             replicas = self.step(replicas, max(2, n_steps // n_rounds))
-            replicas = replace(replicas, betas=_evened(replicas))
+            sums = swap_sums(replicas.gains, replicas.visits, replicas.levels, first)
+            replicas = replace(replicas, betas=evened(replicas.betas, sums))
         return replicas
 
     @staticmethod
@@ -233,37 +235,3 @@ class ReplicaExchange:
         """
         at = np.argmax(replicas.levels, axis=1)
         return replicas.visible[np.arange(len(at)), at]
-
-
-def _swap_rates(before, after, first, n_temperatures):
-    """Share of accepted swaps between each level and the next."""
-    rates = np.full(n_temperatures - 1, np.nan)
-    steps = first + np.arange(len(before))
-    for level in range(n_temperatures - 1):
-        tried = (steps - level) % 2 == 0
-        if tried.any():
-            low = before[tried] == level
-            rates[level] = (after[tried][low] == level + 1).mean()
-    return rates
-
-
-def _evened(replicas):
-    """Inverse temperatures between which swaps are about as likely everywhere.
-
-    The gain of the lower chain plus that of the upper one, on average, is the
-    symmetric divergence of two neighbours; its square root adds up along the path
-    like a length, of which every interval gets the same part.
-    """
-    betas, steps = replicas.betas, replicas.n_steps + np.arange(-len(replicas.gains), 0)
-    lengths = np.empty(len(betas) - 1)
-    for level in range(len(lengths)):
-        tried = (steps - level) % 2 == 0
-        gains, visits = replicas.gains[tried], replicas.visits[tried]
-        up, down = gains[visits == level].mean(), gains[visits == level + 1].mean()
-        lengths[level] = np.sqrt(max(-(up + down), 1e-12))
-    total = np.concatenate([[0], np.cumsum(lengths)])
-    # Half of the way, lest noise drive temperatures back and forth.
-    even = np.interp(np.linspace(0, total[-1], len(betas)), total, betas)
-    mixed = (betas + even) / 2
-    mixed[0], mixed[-1] = 0, 1
-    return mixed
