@@ -15,7 +15,7 @@ from common import (
     every_rbm,
     outputs,
 )
-from sklearn_ebm import DBNTransformer
+from sklearn_ebm import DBNClassifier, DBNTransformer
 
 
 class Recorder:
@@ -161,6 +161,50 @@ def test_callback_sees_the_layers_of_a_deep_network(up_down_n_iter, digits, call
     assert recorder.n_epochs == 5
     assert recorder.events.count(("end", "up-down")) == (up_down_n_iter > 0)
     assert recorder.events[-2:] == [("end", "fit"), "teardown"]
+
+
+class LayerStopper(Recorder):
+    """Stops at the end of a layer."""
+
+    def on_fit_task_end(self, estimator, context):
+        self.events.append(("end", context.task_name))
+        return self.events.count(("end", "layer")) == self.stop_at
+
+
+@pytest.mark.parametrize("stop_at", [1, 2, 3])
+def test_callback_stops_between_the_layers(stop_at, digits, callbacks):
+    model = DBNTransformer((6, 5, 4), n_iter=2, up_down_n_iter=1, random_state=0)
+    recorder = LayerStopper(stop_at)
+    stopped = clone(model).set_callbacks(recorder).fit(digits[:100])
+    assert recorder.events.count(("begin", "layer")) == stop_at
+    assert ("begin", "up-down") not in recorder.events
+    assert recorder.events[-2:] == [("end", "fit"), "teardown"]
+    # Layers that were not trained are as without epochs; a usable model.
+    n_iter = tuple(2 if layer < stop_at else 0 for layer in range(3))
+    model.set_params(n_iter=n_iter, up_down_n_iter=0).fit(digits[:100])
+    assert_same_model(stopped, model)
+    assert stopped.n_iter_ == 2 * stop_at
+    stopped.partial_fit(digits[:50])
+
+
+@pytest.mark.parametrize("stop_at", [1, 2, 3])
+def test_callback_stops_below_the_labels(stop_at, digits, labels, callbacks):
+    X, y = digits[:100], labels[:100]
+    net = DBNClassifier(
+        (6, 5, 4),
+        objective="generative",
+        pretrain_n_iter=2,
+        n_iter=2,
+        learning_rate_schedule="constant",
+        random_state=0,
+    )
+    recorder = LayerStopper(stop_at)
+    stopped = clone(net).set_callbacks(recorder).fit(X, y)
+    assert recorder.events.count(("begin", "layer")) == stop_at
+    assert recorder.events[-2:] == [("end", "fit"), "teardown"]
+    net.set_params(pretrain_n_iter=tuple(2 * (k < stop_at) for k in range(3)))
+    assert_same_model(stopped, net.set_params(n_iter=2 * (stop_at == 3)).fit(X, y))
+    stopped.partial_fit(X, y)
 
 
 # ---- A progress bar ----

@@ -5,8 +5,6 @@ an `RBMClassifier`, whose visible units are the means of the last layer below an
 label. An estimator keeps the arrays of all, from which `top_of` builds that machine.
 """
 
-from contextlib import contextmanager
-
 import numpy as np
 from scipy.special import expit
 from sklearn.utils import check_random_state
@@ -21,7 +19,7 @@ from ..layered import Layered
 from ..units import Gaussian
 from ._fine_tuned import PRETRAINING
 from ._fitted_classifier import scores_of
-from ._stack import FIRST_ROWS, new_stack, pretrain, recognition
+from ._stack import FIRST_ROWS, LayerTasks, new_stack, pretrain, recognition
 from .classifier import RBMClassifier
 
 # Makes the random key of the passes down another than that of the top's chains.
@@ -95,14 +93,17 @@ def train(model, X, y, classes=None, callbacks=None):
     else:
         rbms = _new_rbms(model, top.random_state)
     more = {"classes": targets["classes"]} if steps else {}
-    around = _reported(callbacks, {"estimator": model, "X": X, "y": y})
+    tasks = LayerTasks(callbacks, estimator=model, X=X, y=y)
     try:
         if rbms:
-            pretrain(rbms, X_checked, around=around)
+            pretrain(rbms, X_checked, tasks=tasks)
         below = _parameters(rbms, dtype) if not goes_on else _below(model)
-        H = means_below(below, X_checked, dtype)
-        with around(top):
-            (top.partial_fit if steps else top.fit)(H, labels, **more)
+        if tasks.stopped:
+            _begin(top, below, X_checked, labels, codes, known)
+        else:
+            H = means_below(below, X_checked, dtype)
+            with tasks.around(top):
+                (top.partial_fit if steps else top.fit)(H, labels, **more)
     except KeyboardInterrupt:
         if not goes_on and all(hasattr(rbm, "components_") for rbm in rbms):
             _begin(top, _parameters(rbms, dtype), X_checked, labels, codes, known)
@@ -153,25 +154,8 @@ def _new_rbms(model, rng):
     )
 
 
-def _reported(callbacks, given):
-    """Return what tells callbacks of the training of a machine."""
-
-    @contextmanager
-    def around(machine):
-        if callbacks is None:
-            yield
-            return
-        layer = callbacks.subcontext(task_name="layer")
-        with layer.propagate_callback_context(machine):
-            layer.call_on_fit_task_begin(**given)
-            yield
-        layer.call_on_fit_task_end(**given)
-
-    return around
-
-
 def _begin(top, below, X, labels, codes, known):
-    """Give a top that an interrupt kept from training its first parameters."""
+    """Give a top that something kept from training its first parameters."""
     if hasattr(top, "components_"):
         return
     # Some rows suffice, among them one of every class.

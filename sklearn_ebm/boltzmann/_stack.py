@@ -5,7 +5,7 @@ of the one below. What comes out are fitted machines: estimators take their para
 from them, and keep of them what `states_of` returns, to go on with.
 """
 
-from contextlib import nullcontext
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -78,12 +78,45 @@ def one_a_layer(value, n_layers, name):
     return list(value)
 
 
-def pretrain(rbms, X, method="fit", around=nullcontext):
+class LayerTasks:
+    """The training of machines one after the other, as callbacks are told of it.
+
+    Parameters
+    ----------
+    callbacks : callback context, default=None
+        That of the stack. With None there is nobody to tell.
+
+    **given : dict
+        The estimator and the data that callbacks are told of.
+
+    Attributes
+    ----------
+    stopped : bool
+        Whether a callback has asked that no further machine be trained.
+    """
+
+    def __init__(self, callbacks=None, **given):
+        self.callbacks, self.given, self.stopped = callbacks, given, False
+
+    @contextmanager
+    def around(self, machine):
+        """Return a context in which to train a machine."""
+        if self.callbacks is None:
+            yield
+            return
+        layer = self.callbacks.subcontext(task_name="layer")
+        with layer.propagate_callback_context(machine):
+            layer.call_on_fit_task_begin(**self.given)
+            yield
+        self.stopped = layer.call_on_fit_task_end(**self.given)
+
+
+def pretrain(rbms, X, method="fit", tasks=None):
     """Train machines one after the other, each on the means of the one below.
 
     Of the means there are never those of more than two layers. An interrupt is
-    passed on, but leaves all machines fitted: those that it kept from training have
-    their first parameters, or the ones they had before.
+    passed on. It and a callback that stops leave all machines fitted: those that
+    they kept from training have their first parameters, or the ones they had before.
 
     Parameters
     ----------
@@ -96,24 +129,33 @@ def pretrain(rbms, X, method="fit", around=nullcontext):
     method : {"fit", "partial_fit"}, default="fit"
         How each machine is trained.
 
-    around : callable, default=nullcontext
-        Is given each machine before its training, and returns a context for it.
+    tasks : LayerTasks, default=None
+        What callbacks are told of, and may stop.
     """
-    inputs = X
+    tasks, inputs = tasks or LayerTasks(), X
     try:
         for rbm in rbms:
-            with around(rbm):
+            with tasks.around(rbm):
                 getattr(rbm, method)(inputs)
+            if tasks.stopped:
+                break
             if rbm is not rbms[-1]:
                 inputs = means_up(rbm, inputs, rbm.components_.dtype)
     except KeyboardInterrupt:
-        inputs = X[:FIRST_ROWS]
-        for rbm in rbms:
-            if not hasattr(rbm, "components_"):
-                n_iter = rbm.n_iter
-                rbm.set_params(n_iter=0).fit(inputs).set_params(n_iter=n_iter)
-            inputs = means_up(rbm, inputs, rbm.components_.dtype)
+        _begin(rbms, X)
         raise
+    if tasks.stopped:
+        _begin(rbms, X)
+
+
+def _begin(rbms, X):
+    """Give machines that have not been fitted their first parameters."""
+    inputs = X[:FIRST_ROWS]
+    for rbm in rbms:
+        if not hasattr(rbm, "components_"):
+            n_iter = rbm.n_iter
+            rbm.set_params(n_iter=0).fit(inputs).set_params(n_iter=n_iter)
+        inputs = means_up(rbm, inputs, rbm.components_.dtype)
 
 
 def means_up(rbm, X, dtype):

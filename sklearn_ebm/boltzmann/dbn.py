@@ -1,7 +1,6 @@
 """Deep belief networks."""
 
 import time
-from contextlib import contextmanager
 from numbers import Integral, Real
 
 import numpy as np
@@ -20,6 +19,7 @@ from .._validation import (
 from ..monitoring import extended, report
 from ._fitted_dbn import FittedDBN
 from ._stack import (
+    LayerTasks,
     encoder,
     joined_history,
     new_stack,
@@ -270,21 +270,14 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         given = {"estimator": self, "X": X, "y": y}
         callbacks.call_on_fit_task_begin(**given)
 
-        @contextmanager
-        def task(rbm):
-            layer = callbacks.subcontext(task_name="layer")
-            with layer.propagate_callback_context(rbm):
-                layer.call_on_fit_task_begin(**given)
-                yield
-            layer.call_on_fit_task_end(**given)
-
+        tasks = LayerTasks(callbacks, **given)
         try:
-            pretrain(rbms, X, around=task)
+            pretrain(rbms, X, tasks=tasks)
         finally:
             if rbms[-1].__sklearn_is_fitted__():
                 # Also when interrupted: what has been learned is kept.
                 self._store(rbms, goes_on=False)
-        if self.up_down_n_iter:
+        if self.up_down_n_iter and not tasks.stopped:
             together = callbacks.subcontext(task_name="up-down")
             together.call_on_fit_task_begin(**given)
             self._train_up_down(X, self.up_down_n_iter)
