@@ -50,6 +50,7 @@ BOLTZMANN_ESTIMATORS = [
         random_state=0,
     ),
     BernoulliRBM(n_components=4, n_iter=3, missing="latent", random_state=0),
+    BernoulliRBM(n_components=4, n_iter=3, n_temperatures=3, random_state=0),
 ]
 CLASSIFIERS = [
     RBMClassifier(n_components=8, n_iter=5, learning_rate=0.5, random_state=0),
@@ -195,6 +196,7 @@ READ_ONLY = [
 def name_of(estimator):
     """Class and first unusual choice, to tell parametrised tests apart."""
     kind = "" if getattr(estimator, "persistent", True) else "-CD"
+    kind += "-tempered" if getattr(estimator, "n_temperatures", 1) > 1 else ""
     kind += "-latent" if getattr(estimator, "missing", "raise") == "latent" else ""
     return f"{type(estimator).__name__}{kind}"
 
