@@ -48,7 +48,7 @@ from ._simd cimport (
 )
 
 from ._openmp import effective_n_threads
-from ._products import single_threaded_blas
+from ._products import single_threaded_products
 
 
 cdef enum:
@@ -410,7 +410,7 @@ cdef class ClassifierTrainer:
             raise ValueError(f"there are no sweeps {start}..{stop}")
         cdef Py_ssize_t s
         cdef int thread, team
-        with single_threaded_blas:
+        with single_threaded_products:
             with nogil, parallel(num_threads=n_threads):
                 thread = omp_get_thread_num()
                 team = omp_get_num_threads()

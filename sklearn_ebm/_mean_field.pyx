@@ -22,7 +22,7 @@ from ._simd cimport PANEL_BYTES, select_leaves
 from ._units cimport Units, row_means
 
 from ._openmp import effective_n_threads
-from ._products import single_threaded_blas
+from ._products import single_threaded_products
 
 ctypedef fused real:
     float
@@ -128,7 +128,7 @@ cdef class MeanField:
         cdef char *scratch = address(memory)
         cdef char *no_latent = NULL
         cdef int thread, team
-        with single_threaded_blas, nogil, parallel(num_threads=n_threads):
+        with single_threaded_products, nogil, parallel(num_threads=n_threads):
             thread = omp_get_thread_num()
             team = omp_get_num_threads()
             for block in range(

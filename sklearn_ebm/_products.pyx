@@ -107,7 +107,7 @@ def product(
     elif work < LEAST_WORK:
         n_threads = 1
     cdef int block, i, j
-    with single_threaded_blas:
+    with single_threaded_products:
         for block in prange(
             n_blocks, nogil=True, num_threads=n_threads, schedule="static"
         ):
@@ -126,15 +126,19 @@ def product(
 class _SingleThreaded:
     """Context in which BLAS works on one thread, from whatever thread of Python.
 
-    Where BLAS is not used it does nothing.
+    With `for_products` it does nothing where products of the house do without BLAS.
     """
 
-    def __init__(self):
+    def __init__(self, for_products=False):
+        self.for_products = for_products
         self.lock, self.depth = threading.Lock(), 0
         self.controller = None
 
+    def _idle(self):
+        return self.for_products and select_leaves(4).multiply != NULL
+
     def __enter__(self):
-        if select_leaves(4).multiply != NULL:
+        if self._idle():
             return
         with self.lock:
             if self.depth == 0:
@@ -144,7 +148,7 @@ class _SingleThreaded:
             self.depth += 1
 
     def __exit__(self, *_):
-        if select_leaves(4).multiply != NULL:
+        if self._idle():
             return
         with self.lock:
             self.depth -= 1
@@ -152,4 +156,6 @@ class _SingleThreaded:
                 self.limit.restore_original_limits()
 
 
+# Around products of our own, and around sums that NumPy or SciPy leave to BLAS.
+single_threaded_products = _SingleThreaded(for_products=True)
 single_threaded_blas = _SingleThreaded()

@@ -40,7 +40,7 @@ from ._simd cimport PANEL_BYTES, ActiveRows, Leaves, RowUpdate, select_leaves
 from ._units cimport Noise, Units, row_draws, row_means
 
 from ._openmp import effective_n_threads
-from ._products import single_threaded_blas
+from ._products import single_threaded_products
 
 ctypedef fused real:
     float
@@ -387,7 +387,7 @@ cdef class UnitTrainer:
             raise ValueError(f"there are no sweeps {start}..{stop}")
         cdef Py_ssize_t s
         cdef int thread, team
-        with single_threaded_blas, nogil, parallel(num_threads=n_threads):
+        with single_threaded_products, nogil, parallel(num_threads=n_threads):
             thread = omp_get_thread_num()
             team = omp_get_num_threads()
             for s in range(start, stop):

@@ -31,8 +31,9 @@ from ..monitoring import Stopping, extended
 from ._stack import new_stack, one_a_layer, pretrain, recognition
 
 # How the stack is trained, beside what the user says. Hidden units of machines that are
-# not centred are sparser, and better features: fewer errors from the same labels.
-PRETRAINING = {"centering": False}
+# not centred are sparser, and those of contrastive divergence say more of the rows than
+# those of persistent chains: better features, fewer errors from the same labels.
+PRETRAINING = {"centering": False, "persistent": False}
 
 
 def _takes_steps(estimator):
