@@ -167,9 +167,11 @@ class Monitor:
         }
         if self.validation is not None:
             unseen = self.validation.rows(view)
-            score = view.pseudo_likelihood(unseen, self.validation.missing).mean()
+            if hasattr(view, "pseudo_likelihood"):
+                score = view.pseudo_likelihood(unseen, self.validation.missing).mean()
+                numbers["validation_pseudo_likelihood"] = score
             gap = view.free_energy(unseen).mean() - view.free_energy(rows).mean()
-            numbers |= {"validation_pseudo_likelihood": score, "free_energy_gap": gap}
+            numbers["free_energy_gap"] = gap
         return {name: float(number) for name, number in numbers.items()}
 
     def warn_of_idle_units(self, name, parameters):
@@ -245,11 +247,10 @@ def report(estimator, entry):
     text = f"reconstruction error = {entry['reconstruction_error']:.4g}"
     if "pseudo_likelihood" in entry:
         text = f"pseudo-likelihood = {entry['pseudo_likelihood']:.2f}"
+    if "validation_pseudo_likelihood" in entry:
+        text += f" (validation {entry['validation_pseudo_likelihood']:.2f})"
     if "free_energy_gap" in entry:
-        text += (
-            f" (validation {entry['validation_pseudo_likelihood']:.2f}), "
-            f"free-energy gap = {entry['free_energy_gap']:.2f}"
-        )
+        text += f", free-energy gap = {entry['free_energy_gap']:.2f}"
     if "swap_rate" in entry:
         text += (
             f", swap rate = {entry['swap_rate']:.2f} "

@@ -53,6 +53,51 @@ def test_two_layers_of_bits_are_a_bernoulli_rbm(binary_digits, options, dtype):
     assert_same_model(found.partial_fit(X), wanted.partial_fit(X))
 
 
+# ---- Early stopping ----
+
+
+def held_out_by(model, X):
+    order = np.random.default_rng([model._state["key"], 0, 2]).permutation(len(X))
+    held_out = order[: int(np.ceil(model.validation_fraction * len(X)))]
+    return np.delete(X, held_out, axis=0), X[held_out]
+
+
+@pytest.mark.parametrize("missing", ["raise", "latent"])
+@pytest.mark.parametrize("real", [True, False])
+def test_early_stopping_keeps_the_last_epoch_of_a_small_gap(real, missing, capsys):
+    # Nothing to be learned: what there is, is overfitted.
+    noise = generator(670).normal(size=(60, 30))
+    if real:
+        rbm = GaussianRBM(100, learning_rate=0.1)
+    else:
+        noise = (noise > 0) + 1.0 * (noise > 1)
+        rbm = RBM(100, visible="categorical", learning_rate=0.1)
+    rbm.set_params(n_iter=500, tol=0.5, n_iter_no_change=3, missing=missing)
+    rbm.set_params(early_stopping=True, validation_fraction=0.4, random_state=0)
+    model = clone(rbm).set_params(verbose=1).fit(noise)
+    assert "free-energy gap" in capsys.readouterr().out
+    gaps = model.history_["free_energy_gap"]
+    assert len(gaps) == model.n_iter_ < 500
+    near = gaps <= np.minimum.accumulate(gaps) + 0.5
+    best = np.flatnonzero(near)[-1] + 1
+    assert model.best_n_iter_ == best == model.n_iter_ - 3
+    training, validation = held_out_by(model, noise)
+    gap = model.free_energy(validation).mean() - model.free_energy(training).mean()
+    np.testing.assert_allclose(gap, gaps[best - 1], rtol=1e-9)
+    wanted = clone(rbm).set_params(n_iter=best).fit(noise)
+    for name in ("components_", "intercept_hidden_", "intercept_visible_", "variance_"):
+        assert_same(getattr(model, name), getattr(wanted, name), name)
+    with pytest.raises(ValueError, match="partial_fit does not support early_stop"):
+        model.partial_fit(noise)
+
+
+def test_early_stopping_of_two_layers_of_bits(binary_digits):
+    options = {"n_iter": 4, "early_stopping": True, "tol": 0.3, "random_state": 0}
+    found = RBM(9, **options).fit(binary_digits[:200])
+    wanted = BernoulliRBM(9, monitor="free_energy_gap", **options)
+    assert_same_model(found, wanted.fit(binary_digits[:200]))
+
+
 # ---- In the units of the data ----
 
 

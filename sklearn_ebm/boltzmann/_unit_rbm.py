@@ -28,8 +28,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     # What only Bernoulli units have kernels for.
     n_temperatures = 1
     fast_learning_rate = 0.0
-    early_stopping = False
-    monitor = None
+    # The only number on held-out rows that units of all kinds have.
+    monitor = "free_energy_gap"
 
     @property
     def _bits(self):

@@ -111,6 +111,24 @@ class RBM(UnitsRBM):
         standard deviation, as most need. Attributes and results are in the units
         of the data either way.
 
+    early_stopping : bool, default=False
+        Whether `fit` holds some rows out, watches the free-energy gap on them (how
+        far their mean free energy lies above that of training rows, in nats a row),
+        and stops when it has been above its lowest value by more than `tol` for
+        `n_iter_no_change` epochs. The fitted parameters are then those of the last
+        epoch with a smaller gap. `partial_fit` does not support it.
+
+    validation_fraction : float, default=0.1
+        Share of the rows that `early_stopping` holds out; at most 500 of them are
+        looked at.
+
+    n_iter_no_change : int, default=5
+        So many epochs in a row with too large a gap end an early-stopped fit.
+
+    tol : float, default=1.0
+        By how much the gap may exceed its lowest value, in nats a row. Some gap is
+        the price of learning.
+
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_visible)
@@ -148,7 +166,12 @@ class RBM(UnitsRBM):
 
     history_ : dict of list
         For every epoch: "learning_rate", "seconds", "weight_norm", and if asked for
-        by `verbose` numbers found on a sample of the training rows.
+        by `verbose` or `early_stopping` numbers found on a sample of the training
+        rows; with `early_stopping` also "free_energy_gap".
+
+    best_n_iter_ : int
+        `n_iter_` after the epoch whose parameters were kept. Only with
+        `early_stopping`.
 
     n_features_in_ : int
         Number of features seen during `fit`.
@@ -216,6 +239,10 @@ class RBM(UnitsRBM):
         "warm_start": ["boolean"],
         "missing": [StrOptions({"raise", "latent"})],
         "standardize": ["boolean"],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
     }
 
     def __init__(
@@ -245,6 +272,10 @@ class RBM(UnitsRBM):
         warm_start=False,
         missing="raise",
         standardize=True,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=5,
+        tol=1.0,
     ):
         self.n_components = n_components
         self.visible = visible
@@ -270,3 +301,7 @@ class RBM(UnitsRBM):
         self.warm_start = warm_start
         self.missing = missing
         self.standardize = standardize
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
