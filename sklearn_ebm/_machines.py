@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from ._gibbs import Purpose
 from ._products import product
-from ._units import Wanted, evaluate
+from ._units import Kind, Wanted, evaluate
 from .units import as_unit
 
 # Rows that are worked on at a time where a dense copy of them is needed.
@@ -79,6 +79,12 @@ class Machine:
         self.bias = np.asarray(layers.biases[0], np.float64)
         self.up = Way(hidden, weights, layers.biases[1])
         self.down = Way(visible, weights.T, layers.biases[0])
+        self.gaussian = np.concatenate(
+            [
+                np.full(n, kind == Kind.GAUSSIAN)
+                for kind, n, _ in visible._groups(len(self.bias))
+            ]
+        )
 
     def free_energy(self, X):
         """Free energy of rows of visible units."""
@@ -97,16 +103,26 @@ class Machine:
         counter = {"key": key, "step": step, "purpose": int(Purpose.DRAW_DATA)}
         return evaluate(self.down.units, fields, Wanted.DRAWS, **counter)
 
-    def sweep(self, X, key, step):
-        """Means of visible units after a sweep from X, and draws."""
-        _, hidden = self.up.draw(X, key, step, Purpose.DRAW_HIDDEN)
-        return self.down.draw(hidden, key, step, Purpose.DRAW_VISIBLE)
+    def sweep(self, X, key, step, keep=0.0):
+        """Means of visible units after a sweep from X, and draws.
 
-    def run(self, X, n_steps, key, step, fixed=None):
+        Gaussian units keep that share of their distance from these means. Independent
+        draws being normal around them, what follows is the exact solution of the
+        Langevin equation ``dv = -(v - mean) dt + sqrt(2) deviation dB`` at the time
+        ``-log(keep)``, and leaves that normal distribution as it is.
+        """
+        _, hidden = self.up.draw(X, key, step, Purpose.DRAW_HIDDEN)
+        means, drawn = self.down.draw(hidden, key, step, Purpose.DRAW_VISIBLE)
+        if keep:
+            near = keep * (X - means) + (1 - keep**2) ** 0.5 * (drawn - means)
+            drawn = np.where(self.gaussian, means + near, drawn)
+        return means, drawn
+
+    def run(self, X, n_steps, key, step, fixed=None, keep=0.0):
         """Advance chains by some sweeps, in place; fixed units keep their values."""
         kept = None if fixed is None else X[fixed]
         for k in range(n_steps):
-            X[...] = self.sweep(X, key, step + k)[1]
+            X[...] = self.sweep(X, key, step + k, keep)[1]
             if fixed is not None:
                 X[fixed] = kept
 

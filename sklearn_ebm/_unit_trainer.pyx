@@ -14,6 +14,9 @@
 # Gaussian visible units enter products divided by their variance, and their part of
 # the gradient is multiplied by it: steps are then the same in any unit of measurement.
 #
+# With `keep`, those of the chains do not forget where they were: Langevin dynamics in
+# place of a draw. The chains are then at visible states too.
+#
 # A deep machine is trained folded (see layered.py): its visible units are those of the
 # even layers, its hidden units those of the odd ones, and not all are connected. Rows
 # of data then are shorter than the visible layer; the means of its other units come
@@ -78,6 +81,8 @@ cdef class UnitTrainer:
     which the variance is learned.
     shift, scale : what is subtracted from rows, and what they are divided by then.
     clip : bound on the gradient of a weight, or 0.
+    keep : share of their distance from their means, given the hidden units, that
+    Gaussian units of the chains keep in a sweep.
     unbounded : whether the weights must stay small for there to be a distribution.
     field : MeanField for the visible units that rows do not have.
     connected : bool array (n_visible, n_hidden), or None if all are.
@@ -90,10 +95,10 @@ cdef class UnitTrainer:
     cdef readonly int n_threads
     cdef public Py_ssize_t n_gibbs_steps
     cdef public double momentum, weight_decay, l1_decay, max_norm, offset_rate
-    cdef public double sparsity_target, sparsity_cost, clip
+    cdef public double sparsity_target, sparsity_cost, clip, keep
     cdef public bint nesterov, unbounded
     cdef Py_ssize_t n_averaged
-    cdef bint persistent, unfinished, averaging, moving, any_gaussian
+    cdef bint persistent, unfinished, averaging, moving, any_gaussian, placed
     cdef uint64_t key
     cdef object dtype
     cdef const Leaves *leaves
@@ -114,11 +119,12 @@ cdef class UnitTrainer:
     cdef char *average
     cdef char *gradient
     # Rows of data, then of chains: visible states, the same over variances, hidden
-    # means; and hidden states of the chains.
+    # means; and hidden states of the chains, and visible ones if they are `placed`.
     cdef char *states
     cdef char *seen
     cdef char *means
     cdef char *chains_
+    cdef char *places_
     # In double: parameters and what the steps need, by unit.
     cdef double *b
     cdef double *c
@@ -216,6 +222,7 @@ cdef class UnitTrainer:
         self.seen = self._bytes("seen", (n + m) * self.v_bytes)
         self.means = self._bytes("means", (n + m) * self.h_bytes)
         self.chains_ = self._bytes("chains", m * self.h_bytes)
+        self.places_ = self._bytes("places", m * self.v_bytes)
         self.b, self.c = self._doubles("b", D), self._doubles("c", H)
         self.variance = self._doubles("variance", D)
         self.v_offset = self._doubles("visible_offset", D)
@@ -364,9 +371,24 @@ cdef class UnitTrainer:
         """States of the persistent chains, (n_chains, n_hidden)."""
         return self._get("chains", self.n_chains)
 
-    def set_chains(self, states):
-        """Let the persistent chains go on from states, (n_chains, n_hidden)."""
+    def set_chains(self, states, places=None):
+        """Let the persistent chains go on from states, (n_chains, n_hidden).
+
+        places : visible states, as `places` has returned them, or None to draw them.
+        """
         self._set("chains", states)
+        self.placed = places is not None
+        if self.placed:
+            self._places()[:] = places
+
+    def places(self):
+        """Visible states of the persistent chains, (n_chains, n_visible)."""
+        return self._places().copy()
+
+    def _places(self):
+        rows = self.memory["places"].view(self.dtype)
+        width = self.v_bytes // self.itemsize
+        return rows.reshape(-1, width)[: self.n_chains, : self.n_visible]
 
     # ---- Training ----
 
@@ -414,8 +436,13 @@ cdef class UnitTrainer:
                 self._settle(n, thread, team, kind)
             if not self.persistent:
                 team_barrier()
+                if thread == 0:
+                    memcpy(self.places_, self.states, n * self.v_bytes)
+                    self.placed = True
                 self._up(0, n, n, DRAW_DATA, self.step, thread, team, kind)
         self._down(n, m, self.step + sweep, thread, team, kind)
+        if thread == 0:
+            self.placed = True
         # With persistence the data go up with the last sweep of the chains.
         self._up(
             0 if last and self.persistent else n, n + m, n, DRAW_HIDDEN,
@@ -487,8 +514,13 @@ cdef class UnitTrainer:
         cdef Py_ssize_t D = self.n_visible, n_blocks, block, at, r, i
         cdef char *x = self.states + n * self.v_bytes
         cdef real *row
+        cdef real *place
         cdef const real *precision = <const real *> self.precision_row
         cdef const real *b = <const real *> self.b_row
+        # The exact solution of dv = -(v - mean) dt + sqrt(2) deviation dB:
+        # mean + keep (v - mean) + fresh (draw - mean).
+        cdef double keep = self.keep if self.placed else 0
+        cdef double fresh = sqrt(1 - keep * keep), mean
         cdef Noise noise
         n_blocks = (D + UNITS_BLOCK - 1) // UNITS_BLOCK
         for block in range(
@@ -507,11 +539,24 @@ cdef class UnitTrainer:
             row = <real *> (x + r * self.v_bytes)
             for i in range(D):
                 row[i] = row[i] * precision[i] + b[i]
+            place = <real *> (self.places_ + r * self.v_bytes)
+            if keep:
+                for i in range(D):
+                    if self.gaussian[i]:
+                        mean = self.b[i] + self.variance[i] * row[i]
+                        mean = keep * (place[i] - mean) + (1 - fresh) * mean
+                        place[i] = <real> mean
             noise.row = <uint32_t> r
             row_draws(
                 self.visible, self.leaves, <char *> row, &noise,
                 self.scratch + thread * self.scratch_size,
             )
+            if keep:
+                for i in range(D):
+                    if self.gaussian[i]:
+                        row[i] = <real> (fresh * row[i] + place[i])
+            if self.keep:
+                memcpy(place, row, self.v_bytes)
             self._see(n + r, kind)
         team_barrier()
 

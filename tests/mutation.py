@@ -43,6 +43,8 @@ TESTS = [
     "tests/test_dbm_use.py",
     "tests/test_dbm_training.py",
     "tests/test_dbm_fit.py",
+    "tests/test_unit_trainer.py",
+    "tests/test_unit_models.py",
 ]
 # Extensions to build again when a file changes.
 LISTS = ["_simd", "_panels", "_rows", "_gibbs", "_trainer", "_ais"]
@@ -51,6 +53,7 @@ REBUILD = {
     "_classifier.pyx": ["_classifier"],
     "_deep_machines.py": [],
     "_gibbs.pyx": ["_gibbs"],
+    "_machines.py": [],
     "_network.py": [],
     "_passes.pyx": ["_passes"],
     "_products.pyx": ["_products"],
@@ -750,6 +753,24 @@ MUTATIONS = [
         "samplers/_chains.py",
         "init[fixed] = np.broadcast_to(values, init.shape)[fixed]",
         "init[fixed] = np.broadcast_to(values[:1], init.shape)[fixed]",
+    ),
+    Mutation(
+        "langevin: less noise than is forgotten",
+        "_machines.py",
+        "(1 - keep**2) ** 0.5 * (drawn - means)",
+        "(1 - keep) * (drawn - means)",
+    ),
+    Mutation(
+        "langevin: trained with less noise than is forgotten",
+        "_unit_trainer.pyx",
+        "cdef double fresh = sqrt(1 - keep * keep), mean",
+        "cdef double fresh = 1 - keep, mean",
+    ),
+    Mutation(
+        "langevin: chains stay where they began",
+        "_unit_trainer.pyx",
+        "memcpy(place, row, self.v_bytes)",
+        "pass",
     ),
     # ---- The estimator's use of the kernels ----
     Mutation(

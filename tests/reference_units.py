@@ -106,6 +106,7 @@ class UnitTrainer:
     """Twin of the kernel's trainer, which it shows one minibatch at a time.
 
     visible, hidden : compiled `Units`, which draw as the kernel does, in `dtype`
+    keep : share of their distance from their means that Gaussian units of chains keep
     infer : means of the visible units that rows do not have, given the others
     connected : of which weights there are, 1, and 0 of others
     """
@@ -132,6 +133,8 @@ class UnitTrainer:
     sparsity_cost: float = 0.0
     offset_rate: float = 0.0
     clip: float = 0.0
+    keep: float = 0.0
+    places: np.ndarray | None = None
     velocity: tuple | None = None
     variance_rate: float = 0.1
     least_variance: float = 1e-3
@@ -162,8 +165,15 @@ class UnitTrainer:
         weights, _, bias, _ = self.machine
         self.visible.set_gaussian(bias, self.variance)
         fields = self.down_scale * hidden @ weights.T
+        mean = bias + fields
         fields = np.where(self.gaussian, fields / self.variance, fields + bias)
-        return self._draw(self.visible, fields, DRAW_VISIBLE, step)
+        visible = self._draw(self.visible, fields, DRAW_VISIBLE, step)
+        if self.keep and self.places is not None:
+            fresh = np.sqrt(1 - self.keep**2) * (visible - mean)
+            moved = mean + self.keep * (self.places - mean) + fresh
+            visible = np.where(self.gaussian, moved, visible)
+        self.places = visible
+        return visible
 
     def minibatch(self, rows, rate):
         n_given = rows.shape[1]
@@ -175,6 +185,7 @@ class UnitTrainer:
         if chains is None:
             fields = self.hidden_fields(data)
             chains = self._draw(self.hidden, fields, DRAW_DATA, self.step)
+            self.places = data
         for s in range(self.n_gibbs_steps):
             model = self.draw_visible(chains, self.step + s)
             fields = self.hidden_fields(model)

@@ -256,6 +256,92 @@ def test_chains_under_infinite_hidden_layers(visible, hidden):
             assert there.sum() + back.sum() > 0.2 * N_CHAINS
 
 
+@floats
+@pytest.mark.parametrize("time", [0.1, 1.0])
+@pytest.mark.parametrize("hidden", FINITE)
+@pytest.mark.parametrize("visible", ["gaussian", "mixed"])
+def test_langevin_steps_leave_the_model_as_it_is(visible, hidden, time, dtype):
+    layers = random_layers(INFINITE[visible], FINITE[hidden], seed=7, dtype=dtype)
+    unit, c = layers.units[0], layers.biases[1].astype(float)
+    states, p, fields, _ = finite_hidden(layers)
+    rng = generator(654)
+    sampler = Gibbs(layers, langevin_time=time)
+    least = RARE / 10
+
+    # One step: real units are normal between where they were and their means.
+    v = drawn(unit, fields[:1], rng).astype(dtype)[0]
+    chains = sampler.init(init=np.tile(v, (N_CHAINS, 1)), random_state=3)
+    given = softmax(states @ (c + layers.weights[0].T.astype(float) @ v))
+    after = sampler.step(chains).visible
+    assert after.dtype == dtype
+    keep, means = np.exp(-time), unit.mean(fields)
+    for kind, columns, _, scale in parts_of(unit, len(v)):
+        if kind == Kind.GAUSSIAN:
+            k = columns[0]
+            mean = means[:, k] + keep * (v[k] - means[:, k])
+            now = after[:, [k]].astype(float)
+            ranks = norm.cdf(now, mean, scale * np.sqrt(1 - keep**2)) @ given
+            assert kstest(ranks, "uniform").pvalue > least
+
+    # Exact samples stay exact, in the marginal laws of both layers.
+    h = rng.choice(len(p), N_CHAINS, p=p)
+    chains = sampler.init(init=drawn(unit, fields[h], rng), random_state=4)
+    for n_steps in (1, 3, 12):
+        chains = sampler.step(chains, n_steps)
+        assert column_p_values(unit, chains.visible, p, fields).min() > least
+        counter = KEY, n_steps, Purpose.DRAW_HIDDEN
+        above = sampler.machine.up.draw(chains.visible, *counter)[1]
+        counts = np.bincount(numbers(above, states), None, len(states))
+        assert chi_square_p_value(counts, p) > least
+
+
+def test_langevin_steps_of_a_long_time_are_those_of_gibbs():
+    layers = random_layers(INFINITE["mixed"], FINITE["spin"], seed=8)
+    draws = {
+        time: sample_chains_for(layers, time) for time in (None, 1e-6, 1.0, 40.0, 1e4)
+    }
+    np.testing.assert_array_equal(draws[1e4], draws[None])
+    np.testing.assert_allclose(draws[40.0], draws[None], rtol=1e-9, atol=1e-12)
+    # The real unit is the sixth column.
+    assert (draws[1.0][:, 5] != draws[None][:, 5]).all()
+    first = Gibbs(layers).init(50, random_state=0).visible
+    assert np.abs(draws[1e-6][:, 5] - first[:, 5]).max() < 0.02
+    one = sample_chains(layers, 1, 50, warm_up=3, method="langevin", random_state=0)
+    np.testing.assert_array_equal(one[0], draws[1.0])
+
+
+def sample_chains_for(layers, time):
+    sampler = Gibbs(layers, time)
+    return sampler.step(sampler.init(50, random_state=0), 3).visible
+
+
+def test_langevin_steps_hold_what_is_given():
+    layers = random_layers(INFINITE["gaussian"], FINITE["bernoulli"], seed=9)
+    sampler = Gibbs(layers, langevin_time=0.5)
+    chains = sampler.init(N_CHAINS, conditions=[np.nan, 1.5], random_state=5)
+    v = sampler.step(chains, 80).visible
+    assert (v[:, 1] == 1.5).all()
+    # p(v_0 | v_1): hidden states weighted by both.
+    states, _, fields, _ = finite_hidden(layers)
+    free = Gaussian(layers.units[0].loc[:1], layers.units[0].scale[:1])
+    log_p = states @ (layers.biases[1] + 1.5 * layers.weights[0][1])
+    p = softmax(log_p + log_partitions(free, fields[:, :1]))
+    assert column_p_values(free, v[:, :1], p, fields[:, :1]).min() > RARE
+
+
+def test_langevin_steps_need_real_units():
+    layers = random_layers(INFINITE["relu"], FINITE["bernoulli"], seed=10)
+    with pytest.raises(ValueError, match="are for Gaussian visible units"):
+        Gibbs(layers, langevin_time=1.0)
+    bits = Layered(("bernoulli",) * 2, (np.ones((3, 2)),), (np.ones(3), np.ones(2)))
+    with pytest.raises(ValueError, match="are for Gaussian visible units"):
+        sample_chains(bits, 2, method="langevin")
+    layers = random_layers(INFINITE["gaussian"], FINITE["bernoulli"], seed=10)
+    for time in (0, -1.0, np.nan, np.inf, "1"):
+        with pytest.raises(ValueError, match="langevin_time must be a positive number"):
+            Gibbs(layers, time)
+
+
 def density_grid(layers):
     """Values of one visible unit and their distribution function, by quadrature."""
     unit, hidden = layers.units

@@ -22,6 +22,7 @@ from reference import generator
 from sklearn_ebm import RBM, BernoulliRBM, GaussianRBM
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import log_likelihood, log_partition
+from sklearn_ebm.samplers import Gibbs
 from sklearn_ebm.units import Gaussian
 from tables import SPECS, mixed_rbm, table
 
@@ -51,6 +52,53 @@ def test_two_layers_of_bits_are_a_bernoulli_rbm(binary_digits, options, dtype):
     imputed = (m.impute(X, mask=mask, random_state=0) for m in (found, wanted))
     assert_same(*imputed)
     assert_same_model(found.partial_fit(X), wanted.partial_fit(X))
+
+
+# ---- Langevin dynamics ----
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@floats
+def test_chains_that_are_drawn_near_where_they_were(persistent, dtype):
+    X = load_iris().data.astype(dtype)
+    model = GaussianRBM(5, n_iter=4, persistent=persistent, random_state=0)
+    fits = {
+        time: clone(model).set_params(langevin_time=time).fit(X)
+        for time in (None, 0.1, 1e4)
+    }
+    # After a long time nothing is left of where they were, and the bits are the same.
+    assert_same(fitted_floats(fits[1e4]), fitted_floats(fits[None]))
+    assert (fits[0.1].components_ != fits[None].components_).all()
+    assert ("visible_chains" in fits[0.1]._state) == persistent
+    again = pickle.loads(pickle.dumps(fits[0.1]))
+    assert_same_model(again.partial_fit(X), fits[0.1].partial_fit(X))
+
+
+def test_chains_of_langevin_dynamics_go_on():
+    X = load_iris().data
+    model = GaussianRBM(5, n_iter=1, langevin_time=0.1, average=False, random_state=0)
+    whole = clone(model).set_params(n_iter=3).fit(X)
+    parts = clone(model).set_params(warm_start=True).fit(X).fit(X).fit(X)
+    assert_same_model(parts, whole)
+    # Another number of chains begins anew, and so do chains that were drawn afresh.
+    for change in ({"n_chains": 7}, {"langevin_time": None}, {"persistent": False}):
+        parts.set_params(**change).fit(X)
+        assert ("visible_chains" in parts._state) == ("n_chains" in change)
+        parts.set_params(**model.get_params() | {"warm_start": True}).fit(X)
+        assert parts._state["visible_chains"].shape == (10, 4)
+
+
+def test_samples_by_langevin_dynamics():
+    model = GaussianRBM(3, random_state=0).fit(load_iris().data)
+    options = {"n_gibbs_steps": 3, "random_state": 1}
+    found = model.sample(5, method="langevin", **options)
+    assert (found != model.sample(5, **options)).all()
+    sampler = Gibbs(model, langevin_time=1.0)
+    wanted = sampler.step(sampler.init(5, random_state=1), 3).visible
+    assert_same(found, wanted)
+    assert (model.sample(5, method="langevin") != found).all()
+    with pytest.raises(ValueError, match="are for Gaussian visible units"):
+        BernoulliRBM(2).fit([[0, 1], [1, 0]]).sample(method="langevin")
 
 
 # ---- Early stopping ----

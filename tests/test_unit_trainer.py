@@ -210,6 +210,8 @@ def check_epoch(case, rtol=1e-9):
         np.testing.assert_allclose(trainer.hidden_offset(), twin.hidden_offset, rtol)
         if twin.chains is not None:
             np.testing.assert_allclose(trainer.chains(), twin.chains, rtol, rtol)
+            if twin.keep:
+                np.testing.assert_allclose(trainer.places(), twin.places, rtol, rtol)
         if trainer.momentum:
             velocity, hidden, visible = trainer.velocities()
             found = velocity.T, hidden, visible
@@ -254,6 +256,10 @@ def test_every_pair_trains_like_its_twin(visible, hidden):
         {"n_chains": None, "n_gibbs_steps": 3},
         {"n_gibbs_steps": 3},
         {"scale": 0.0},
+        {"keep": 0.6},
+        {"keep": 0.6, "n_gibbs_steps": 3},
+        {"keep": 0.6, "n_gibbs_steps": 3, "n_chains": None},
+        {"keep": 0.6, "batch_size": 4, "n_chains": 9, "momentum": 0.5},
     ],
     ids=str,
 )
@@ -423,6 +429,25 @@ def test_weights_between_unbounded_layers_stay_small(visible, hidden):
 # ---- The same bits ----
 
 
+def test_chains_go_on_from_where_they_are():
+    case, other = (Case("gaussian learned", keep=0.9, batch_size=12) for _ in "ab")
+    case.run()
+    other.trainer.begin_epoch(other.order, other.rates)
+    other.trainer.run(0, 1)
+    places = other.trainer.places()
+    other.trainer.set_chains(other.trainer.chains(), places)
+    other.trainer.run(1, 2)
+    np.testing.assert_array_equal(other.trainer.places(), case.trainer.places())
+    # And to begin with where the hidden states alone say.
+    alone = Case("gaussian learned", keep=0.9, batch_size=12)
+    alone.trainer.begin_epoch(alone.order, alone.rates)
+    alone.trainer.run(0, 1)
+    np.testing.assert_array_equal(alone.trainer.places(), places)
+    alone.trainer.set_chains(alone.trainer.chains())
+    alone.trainer.run(1, 2)
+    assert (alone.trainer.places() != case.trainer.places()).all()
+
+
 def large(seed=0, **options):
     return Case(
         (Gaussian(), True), "relu", sizes=(150, 140), n_rows=300, batch_size=60,
@@ -432,13 +457,14 @@ def large(seed=0, **options):
 
 
 @pytest.mark.skipif(not openmp_enabled(), reason="built without OpenMP")
-def test_same_bits_on_any_number_of_threads_and_cuts(monkeypatch):
+@pytest.mark.parametrize("keep", [0.0, 0.4])
+def test_same_bits_on_any_number_of_threads_and_cuts(keep, monkeypatch):
     # As many threads as are allowed, not as there are cores.
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     found = []
     for n_threads, pieces in [(1, 1), (2, 1), (5, 1), (1, 15), (2, 4), (3, 7)]:
         with threadpool_limits(n_threads):
-            case = large()
+            case = large(keep=keep)
             case.trainer.unbounded = True
             case.trainer.start_average()
             assert case.trainer.n_threads == n_threads

@@ -207,7 +207,7 @@ class FittedDBN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """
         check_is_fitted(self)
         n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=0)
-        check_choice(method, "method", SAMPLING_METHODS)
+        check_choice(method, "method", SAMPLING_METHODS[:2])
         if n_samples is not None:
             check_count(n_samples, "n_samples", least=1)
         key, step = self._sampling_key, self._sampling_step

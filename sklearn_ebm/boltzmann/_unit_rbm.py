@@ -30,6 +30,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     fast_learning_rate = 0.0
     # The only number on held-out rows that units of all kinds have.
     monitor = "free_energy_gap"
+    # What only `GaussianRBM` offers.
+    langevin_time = None
 
     @property
     def _bits(self):
@@ -267,7 +269,20 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         if real & (kinds_of(columns.unit) | kinds_of(hidden)):
             trainer.clip = CLIP
         trainer.unbounded = check_pair(columns.unit, hidden)
+        if self.langevin_time is not None:
+            trainer.keep = np.exp(-self.langevin_time)
+            chains, places = settings["chains"], state.get("visible_chains")
+            if places is not None and chains is not None and len(places) == len(chains):
+                trainer.set_chains(chains, places)
         return trainer
+
+    def _store(self, run):
+        state = {k: v for k, v in self._state.items() if k != "visible_chains"}
+        if self.langevin_time is not None and self.persistent:
+            # Hidden states say all of chains whose visible units are drawn afresh.
+            state["visible_chains"] = run.trainer.places()
+        self._state = state
+        super()._store(run)
 
     def _first_chains(self, n_chains, key, step):
         if self._bits:

@@ -100,6 +100,13 @@ class GaussianRBM(UnitsRBM):
         deviation, as most need. Attributes and results are in the units of the
         data either way.
 
+    langevin_time : float, default=None
+        If a number, the chains sample by Gibbs-Langevin steps [2]_: given the hidden
+        units, the features are not drawn afresh, but follow Langevin dynamics from
+        where they are for this time, after which they keep a share
+        ``exp(-langevin_time)`` of their distance from their means. (The time of the
+        n steps of size e of [2]_ is ``n * e``.) Of no advantage: see the Notes.
+
     early_stopping : bool, default=False
         Whether `fit` holds some rows out, watches the free-energy gap on them (how
         far their mean free energy lies above that of training rows, in nats a row),
@@ -174,10 +181,19 @@ class GaussianRBM(UnitsRBM):
     that steps do not depend on the units of measurement; a gradient of a weight
     (in standard deviations) beyond 1 counts as 1.
 
+    Given the hidden units the features are normal, so that Langevin dynamics have a
+    solution in closed form: there is no step size whose error a Metropolis test would
+    have to correct, and the model is left exactly as it is, with any `langevin_time`.
+    A draw afresh is the limit of a long time. For means of functions of the features
+    no time is better than that: successive states are the more alike the shorter it
+    is. It is here to compare with and to repeat what was trained with it.
+
     References
     ----------
     .. [1] K. Cho, A. Ilin, T. Raiko, "Improved learning of Gaussian-Bernoulli
        restricted Boltzmann machines", ICANN 2011.
+    .. [2] R. Liao, S. Kornblith, M. Ren, D. J. Fleet, G. Hinton, "Gaussian-Bernoulli
+       RBMs without tears", arXiv:2210.10318, 2022.
 
     Examples
     --------
@@ -195,6 +211,7 @@ class GaussianRBM(UnitsRBM):
             StrOptions({"learned"}),
             Interval(Real, 0, None, closed="neither"),
         ],
+        "langevin_time": [Interval(Real, 0, None, closed="neither"), None],
     }
     _parameter_constraints.pop("visible")
 
@@ -225,6 +242,7 @@ class GaussianRBM(UnitsRBM):
         warm_start=False,
         missing="raise",
         standardize=True,
+        langevin_time=None,
         early_stopping=False,
         validation_fraction=0.1,
         n_iter_no_change=5,
@@ -254,6 +272,7 @@ class GaussianRBM(UnitsRBM):
         self.warm_start = warm_start
         self.missing = missing
         self.standardize = standardize
+        self.langevin_time = langevin_time
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change

@@ -1,6 +1,7 @@
 """Block Gibbs sampling: the state of some chains, and the sweeps that advance it."""
 
 from dataclasses import dataclass, replace
+from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
@@ -48,6 +49,18 @@ class Gibbs:
     model : estimator or Layered
         A fitted restricted Boltzmann machine.
 
+    langevin_time : float, default=None
+        If a number, Gaussian visible units are not drawn afresh given the hidden
+        ones, but follow Langevin dynamics from where they are for this time
+        (Gibbs-Langevin sampling [1]_), which leaves a share ``exp(-langevin_time)``
+        of their distance from their means. The model is left exactly as it is with
+        any time; chains forget their past the faster the longer it is.
+
+    References
+    ----------
+    .. [1] R. Liao, S. Kornblith, M. Ren, D. J. Fleet, G. Hinton, "Gaussian-Bernoulli
+       RBMs without tears", arXiv:2210.10318, 2022.
+
     Examples
     --------
     >>> import numpy as np
@@ -61,12 +74,15 @@ class Gibbs:
     (5, 3)
     """
 
-    def __init__(self, model):
-        self.model = model
+    def __init__(self, model, langevin_time=None):
+        self.model, self.langevin_time = model, langevin_time
         layers = layers_of(model)
         self.n_features = len(layers.biases[0])
         # Two layers of Bernoulli units have kernels of their own.
         self.machine = None if layers.units == BITS else Machine(layers)
+        self.keep = 0.0
+        if langevin_time is not None:
+            self.keep = self._kept(langevin_time)
         if self.machine is not None:
             self.dtype = self.machine.dtype
             return
@@ -186,7 +202,9 @@ class Gibbs:
         stop = first + n_steps
         if self.machine is not None:
             states = np.array(states)
-            self.machine.run(states, n_steps, chains.key, first, chains.fixed)
+            self.machine.run(
+                states, n_steps, chains.key, first, chains.fixed, self.keep
+            )
             return replace(chains, visible=states, n_steps=stop)
         if states.dtype == np.bool_:
             states = np.array(states)
@@ -228,7 +246,9 @@ class Gibbs:
             Drawn with these means.
         """
         if self.machine is not None:
-            means, visible = self.machine.sweep(chains.visible, chains.key, step)
+            means, visible = self.machine.sweep(
+                chains.visible, chains.key, step, self.keep
+            )
             return self._hold(chains, means), self._hold(chains, visible)
         rows = Rows(chains.visible, self.dtype)
         hidden = np.empty((rows.n_rows, self.up.n_units), dtype=bool)
@@ -245,6 +265,17 @@ class Gibbs:
             **draw,
         )
         return self._hold(chains, means), self._hold(chains, visible)
+
+    def _kept(self, time):
+        """Share of their distance from their means that Gaussian units keep."""
+        if not (isinstance(time, Real) and 0 < time < np.inf):
+            raise ValueError(f"langevin_time must be a positive number, got {time!r}.")
+        if self.machine is None or not self.machine.gaussian.any():
+            raise ValueError(
+                "Langevin dynamics are for Gaussian visible units, of which this "
+                "model has none."
+            )
+        return float(np.exp(-time))
 
     @staticmethod
     def _hold(chains, values):

@@ -16,7 +16,9 @@ from ._chains import Chains, Gibbs, dense
 from ._exchange import ReplicaExchange
 from ._paths import BITS, layers_of
 
-SAMPLING_METHODS = "gibbs", "tempering"
+SAMPLING_METHODS = "gibbs", "tempering", "langevin"
+# Of Langevin dynamics that take the place of a draw: ten steps of a tenth, say.
+LANGEVIN_TIME = 1.0
 IMPUTING_METHODS = "mean", "sample"
 
 
@@ -51,11 +53,12 @@ def sample_chains(
     thinning : int, default=1
         Sweeps from a draw to the next.
 
-    method : {"gibbs", "tempering"}, default="gibbs"
+    method : {"gibbs", "tempering", "langevin"}, default="gibbs"
         "tempering" draws from the model's end of `ReplicaExchange` with ten
         temperatures, which adapt during the first half of the warm-up and stay as
         they are from then on. It takes ten times as long a sweep, and crosses
-        between modes where Gibbs sampling hardly does.
+        between modes where Gibbs sampling hardly does. "langevin" is
+        ``Gibbs(model, langevin_time=1)``, for models with Gaussian visible units.
 
     init : array-like of shape (n_chains, n_features), default=None
         Values to start from; None draws independent units with the means of the
@@ -102,8 +105,9 @@ def draw(model, chains, n_draws, warm_up, thinning, method):
     warm_up = check_count(warm_up, "warm_up", least=0)
     thinning = check_count(thinning, "thinning", least=1)
     check_choice(method, "method", SAMPLING_METHODS)
-    if method == "gibbs":
-        step, look = Gibbs(model).step, lambda chains: dense(chains.visible)
+    if method != "tempering":
+        time = LANGEVIN_TIME if method == "langevin" else None
+        step, look = Gibbs(model, time).step, lambda chains: dense(chains.visible)
     else:
         sampler = ReplicaExchange(model)
         step, look = partial(sampler.step, record=False), sampler.samples
