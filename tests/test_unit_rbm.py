@@ -208,6 +208,42 @@ def test_standardised_training_is_of_the_same_model(average):
     np.testing.assert_allclose(model.score_samples(X), density, rtol=1e-9)
 
 
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("kind", [GaussianRBM, RBM])
+def test_in_which_units_weights_are_small(kind, standardize):
+    if kind is RBM:
+        X, rbm = table(), mixed_rbm()
+    else:
+        X = generator(662).normal(size=(200, 3)) * [1.0, 2.0, 30.0] + [5, 0, -9]
+        rbm = GaussianRBM(6, random_state=0)
+    rbm.set_params(standardize=standardize, average=False, n_iter=1)
+    rbm.set_params(batch_size=len(X), learning_rate=0.02)
+
+    def weights(**options):
+        return clone(rbm).set_params(**options).fit(X)
+
+    # A step of one minibatch, in which all see the same draws.
+    start, plain = weights(n_iter=0).components_, weights()
+    decayed = weights(weight_decay=3.0).components_
+    shrunk = plain.components_ - 0.02 * 3.0 * start
+    np.testing.assert_allclose(decayed, shrunk, rtol=1e-9, atol=1e-12)
+
+    real = plain._columns().gaussian & standardize
+    scale = np.where(real, plain.visible_scale_, 1.0)
+    size = np.abs(plain.components_ / scale)
+    half = np.median(size)
+    found = weights(l1_decay=half / 0.02).components_ / scale
+    size = np.maximum(size - half, 0)
+    wanted = np.sign(plain.components_) * size
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+    assert 0.4 < np.mean(found == 0) < 0.6
+
+    norms = np.linalg.norm(plain.components_ / scale, axis=1)
+    capped = weights(max_norm=np.median(norms)).components_ / scale
+    wanted = np.minimum(norms, np.median(norms))
+    np.testing.assert_allclose(np.linalg.norm(capped, axis=1), wanted, rtol=1e-9)
+
+
 @pytest.mark.parametrize("hidden", ["bernoulli", "relu"])
 @pytest.mark.parametrize(
     "options", [{}, {"persistent": False, "momentum": 0.5}], ids=str

@@ -66,10 +66,17 @@ class GaussianRBM(UnitsRBM):
         Whether the momentum is Nesterov's.
 
     weight_decay : float, default=0.0
-        Strength of the L2 penalty on the weights.
+        Strength of the L2 penalty on the weights, ``weight_decay / 2 *
+        sum(components_**2 / variance_)``, subtracted from the mean log-likelihood
+        (but variances do not follow it). A step along the gradient times the
+        variance shrinks weights by the share ``learning_rate * weight_decay`` of
+        themselves, in any unit of measurement, with `standardize` or without.
 
     l1_decay : float, default=0.0
-        Strength of the L1 penalty on the weights.
+        Strength of the L1 penalty on the weights: a step takes ``learning_rate *
+        l1_decay`` off the size of each weight, down to 0. With `standardize`, weights
+        are measured in standard deviations of their feature here (``components_ /
+        visible_scale_``), otherwise in the units of the data.
 
     sparsity_target : float or None, default=None
         Mean, over the data, that hidden units are pulled to.
@@ -78,7 +85,8 @@ class GaussianRBM(UnitsRBM):
         Strength of that pull.
 
     max_norm : float or None, default=None
-        Largest norm that the weights of a hidden unit may have.
+        Largest norm that the weights of a hidden unit may have: with `standardize`
+        a row of ``components_ / visible_scale_``, otherwise a row of `components_`.
 
     centering : bool, default=True
         Whether to follow the centred gradient.
