@@ -29,7 +29,7 @@ photos = [
     for photo in load_sample_images().images
 ]
 X = np.concatenate(
-    [extract_patches_2d(p, (8, 8), max_patches=15_000, random_state=0) for p in photos]
+    [extract_patches_2d(p, (8, 8), max_patches=30_000, random_state=0) for p in photos]
 ).reshape(-1, 64)
 X -= X.mean(axis=1, keepdims=True)
 X /= np.sqrt(X.var(axis=1, keepdims=True) + 100)
@@ -37,16 +37,16 @@ variances, directions = np.linalg.eigh(np.cov(X.T))
 variances, directions = variances[-36:], directions[:, -36:]
 X = ((X - X.mean(axis=0)) @ directions / np.sqrt(variances)).astype(np.float32)
 X = np.random.default_rng(0).permutation(X)
-train, test = X[:25_000], X[25_000:]
+train, test = X[:50_000], X[50_000:]
 
 # %%
-# A learning rate that falls to zero, and some hundred hidden units.
+# A learning rate that falls to zero, small minibatches, and a hundred hidden units.
 rbm = GaussianRBM(
     100,
     learning_rate=0.1,
     learning_rate_schedule="linear",
-    batch_size=50,
-    n_iter=60,
+    batch_size=20,
+    n_iter=40,
     random_state=0,
 ).fit(train)
 
