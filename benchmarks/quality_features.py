@@ -25,12 +25,12 @@ SETTINGS = {
     "persistent": False,
     "learning_rate": 0.05,
     "batch_size": 10,
-    "n_iter": 120,
+    "n_iter": 60,
     # Without it hidden units are on for few images each, and say more.
     "centering": False,
     "random_state": 0,
 }
-C = 0.3
+C = 1.0
 OTHER_C = 0.03, 0.1, 0.3, 1.0, 3.0
 
 
