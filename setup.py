@@ -26,6 +26,7 @@ KERNELS = [
     "_unit_trainer",
     "_sparse_codes",
     "_classifier",
+    "_ica",
 ]
 HEADERS = glob.glob("sklearn_ebm/*.h")
 # For tests: bounds-checked kernels, kernels without OpenMP.

@@ -26,8 +26,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.image import extract_patches_2d
 
 from sklearn_ebm import ICA
-from sklearn_ebm.factors._ica_densities import ADAPTIVE, DENSITIES
-from sklearn_ebm.factors._ica_likelihood import best_scale
+from sklearn_ebm.factors._ica_densities import ADAPTIVE
+from sklearn_ebm.factors._ica_likelihood import fitted
 
 DENSITIES_OF_OURS = ["adaptive", "logistic", "laplace", "student"]
 
@@ -57,9 +57,7 @@ def log_likelihood_of(unmixing, X, density):
     Y = (X - X.mean(axis=0)) @ unmixing.T
     best = np.full(len(unmixing), -np.inf)
     for name in ADAPTIVE if density == "adaptive" else [density]:
-        scale = best_scale(Y, DENSITIES[name])
-        energy = DENSITIES[name].evaluate(Y * scale)[0].mean(axis=0)
-        best = np.maximum(best, np.log(scale) - energy)
+        best = np.maximum(best, -fitted(Y, [name] * len(unmixing))[1])
     return best.sum() + np.linalg.slogdet(unmixing)[1]
 
 

@@ -116,6 +116,7 @@ INLINE uint32_t NAME(mask_bits)(IV m)
 #endif
 #include "_leaves_classes.h"
 #include "_leaves_products.h"
+#include "_leaves_sources.h"
 
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
@@ -128,7 +129,8 @@ static const Leaves NAME(leaves) = {
     NAME(softplus_sum), NAME(flip_logits), NAME(shift_logits), NAME(uniforms),
     NAME(normals), NAME(exponential), NAME(step_row), NAME(share_rows),
     NAME(scale_row), NAME(largest_change), MULTIPLY, SPARSE_CODES,
-    NAME(class_means), NAME(add_lists), NAME(add_scaled), NAME(ascend)};
+    NAME(class_means), NAME(add_lists), NAME(add_scaled), NAME(ascend),
+    NAME(sources)};
 
 #undef STRING
 #undef STRING_

@@ -125,6 +125,9 @@ typedef struct {
     uint32_t *support;         /* and most */
 } Descent;
 
+/* Kinds of the densities of sources (see _leaves_sources.h). */
+enum { TANH_SOURCE, HYPERBOLIC_SOURCE, STUDENT_SOURCE };
+
 /* The leaves of one element type for one instruction set. */
 typedef struct {
     const char *name;
@@ -178,6 +181,8 @@ typedef struct {
     void (*add_scaled)(const char *, double, ptrdiff_t, char *);
     void (*ascend)(char *, const char *, char *, char *, ptrdiff_t, double,
                    double, double, double);
+    void (*sources)(int, const char *, ptrdiff_t, const char *, ptrdiff_t, ptrdiff_t,
+                    char *, char *, char *, double *);
 } Leaves;
 
 /* ---- Philox4x32: Salmon et al. 2011, "Parallel random numbers: as easy as

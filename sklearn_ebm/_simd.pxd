@@ -8,6 +8,9 @@ cdef extern from "_simd.h" nogil:
         PHILOX_ROUNDS
         WORD_TABLE_BYTES
         FLUSH_GAINS
+        TANH_SOURCE
+        HYPERBOLIC_SOURCE
+        STUDENT_SOURCE
 
     ctypedef struct ActiveRows:
         uint32_t *index
@@ -235,6 +238,11 @@ cdef extern from "_simd.h" nogil:
         void (*ascend)(
             char *x, const char *g, char *velocity, char *average, Py_ssize_t n,
             double rate, double momentum, double decay, double mix,
+        ) noexcept nogil
+        void (*sources)(
+            int kind, const char *shape, Py_ssize_t width, const char *y,
+            Py_ssize_t n_rows, Py_ssize_t stride, char *score, char *slope,
+            char *square, double *energy,
         ) noexcept nogil
 
     void fetch(const char *at)

@@ -45,6 +45,7 @@ TESTS = [
     "tests/test_dbm_fit.py",
     "tests/test_unit_trainer.py",
     "tests/test_unit_models.py",
+    "tests/test_ica_pass.py",
 ]
 # Extensions to build again when a file changes.
 LISTS = ["_simd", "_panels", "_rows", "_gibbs", "_trainer", "_ais"]
@@ -54,6 +55,7 @@ REBUILD = {
     "_deep_machines.py": [],
     "_gibbs.pyx": ["_gibbs"],
     "_machines.py": [],
+    "_ica.pyx": ["_ica"],
     "_network.py": [],
     "_passes.pyx": ["_passes"],
     "_products.pyx": ["_products"],
@@ -66,6 +68,7 @@ REBUILD = {
     "_leaves_all.h": ["_simd"],
     "_leaves_classes.h": ["_simd"],
     "_leaves_scores.h": ["_simd"],
+    "_leaves_sources.h": ["_simd"],
     "_leaves_sums.h": ["_simd"],
     "_leaves_units.h": ["_simd"],
     "_leaves_update.h": ["_simd"],
@@ -784,6 +787,43 @@ MUTATIONS = [
         "boltzmann/_sampling.py",
         "self._sampling_step += n_steps",
         "self._sampling_step += 0",
+    ),
+    # ---- Sources of ICA ----
+    Mutation(
+        "sources: the slope of a tanh at half its rate",
+        "_leaves_sources.h",
+        "a + s * c * (e * inverse * inverse) * (REAL)2",
+        "a + s * (e * inverse * inverse) * (REAL)2",
+    ),
+    Mutation(
+        "sources: the hyperbolic slope has the power of a square",
+        "_leaves_sources.h",
+        "cosine * cosine * inverse",
+        "cosine * inverse * inverse",
+    ),
+    Mutation(
+        "sources: Student's slope without its negative part",
+        "_leaves_sources.h",
+        "(df - square)",
+        "df",
+    ),
+    Mutation(
+        "sources: exponents of a product not counted",
+        "_leaves_sources.h",
+        "exponent += bits >> MANTISSA_BITS;",
+        "exponent += (INT)EXPONENT_ONE + AS_INT(SPLAT(0));",
+    ),
+    Mutation(
+        "sources: curvatures of products instead of squares",
+        "_ica.pyx",
+        "add_product[real](slope, square,",
+        "add_product[real](slope, y,",
+    ),
+    Mutation(
+        "sources: strands take the same blocks",
+        "_ica.pyx",
+        "block = block + n_strands",
+        "block = block + n_strands - 1",
     ),
     # ---- Classification RBMs ----
     Mutation(

@@ -2,11 +2,18 @@
 
 A density is p(y) = exp(-energy(y)), normalised; all are smooth and symmetric. Their
 scale is arbitrary, since the unmixing matrix of ICA has a scale of its own.
+
+Of each there are two forms: `evaluate`, and what the compiled pass over the data
+(_ica.pyx) takes, a `kind` with its `shape`. Its energies are without `log_norm`.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import gammaln, k1
 from scipy.stats import geninvgauss
+
+from .._ica import HYPERBOLIC, STUDENT, TANH, lanes_of
 
 # Degrees of freedom of the Student t: heavy tails with a finite variance.
 STUDENT_DF = 3
@@ -18,6 +25,8 @@ class Logistic:
     """The logistic density, 1 / (4 cosh(y / 2)^2): kurtosis 1.2."""
 
     variance = np.pi**2 / 3
+    # energy' = 0 y + 1 tanh(1 y / 2)
+    kind, shape, log_norm = TANH, (1, 1, 0), 0.0
 
     @staticmethod
     def evaluate(y):
@@ -46,13 +55,15 @@ class Laplace:
     """
 
     variance = 2.0  # of the sharp density; only a scale to start from
+    kind, shape = HYPERBOLIC, (LAPLACE_TIP,)
+    log_norm = float(np.log(2 * LAPLACE_TIP * k1(LAPLACE_TIP)))
 
     @staticmethod
     def evaluate(y):
         """Energy of each value and its first two derivatives."""
         radius = np.sqrt(y * y + LAPLACE_TIP**2)
         inverse = 1 / radius
-        energy = radius + float(np.log(2 * LAPLACE_TIP * k1(LAPLACE_TIP)))
+        energy = radius + Laplace.log_norm
         return energy, y * inverse, LAPLACE_TIP**2 * inverse**3
 
     @staticmethod
@@ -73,14 +84,16 @@ class Student:
     """Student's t with 3 degrees of freedom."""
 
     variance = STUDENT_DF / (STUDENT_DF - 2)
+    kind, shape = STUDENT, (STUDENT_DF,)
+    log_norm = float(gammaln(STUDENT_DF / 2) - gammaln((STUDENT_DF + 1) / 2))
+    log_norm += float(0.5 * np.log(STUDENT_DF * np.pi))
 
     @staticmethod
     def evaluate(y):
         """Energy of each value and its first two derivatives."""
         df = STUDENT_DF
         square = y * y
-        log_norm = gammaln(df / 2) - gammaln((df + 1) / 2) + 0.5 * np.log(df * np.pi)
-        energy = (df + 1) / 2 * np.log1p(square / df) + float(log_norm)
+        energy = (df + 1) / 2 * np.log1p(square / df) + Student.log_norm
         inverse = 1 / (df + square)
         return energy, (df + 1) * y * inverse, (df + 1) * (df - square) * inverse**2
 
@@ -104,13 +117,15 @@ class SubGaussian:
     """
 
     variance = 2.0
+    # energy' = 1 y - 1 tanh(2 y / 2)
+    kind, shape = TANH, (2, -1, 1)
+    log_norm = float(np.log(2) + (1 + np.log(2 * np.pi)) / 2)
 
     @staticmethod
     def evaluate(y):
         """Energy of each value and its first two derivatives."""
         size = np.abs(y)
-        log_cosh = size + np.log1p(np.exp(-2 * size)) - float(np.log(2))
-        energy = y * y / 2 - log_cosh + float((1 + np.log(2 * np.pi)) / 2)
+        energy = y * y / 2 - size - np.log1p(np.exp(-2 * size)) + SubGaussian.log_norm
         tanh = np.tanh(y)
         return energy, y - tanh, tanh * tanh
 
@@ -136,6 +151,19 @@ DENSITIES = {
 ADAPTIVE = ("logistic", "subgaussian")
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Where sources are in the panels of the compiled pass, and what these are.
+
+    `places` are the columns of the sources, `kinds` the kinds of the panels,
+    `shapes` of shape (3, columns); columns of no source may have any.
+    """
+
+    places: np.ndarray
+    kinds: np.ndarray
+    shapes: np.ndarray
+
+
 class Sources:
     """Independent sources, each with a density of its own, given by name."""
 
@@ -147,6 +175,23 @@ class Sources:
             if columns[-1] - columns[0] == len(columns) - 1:  # a slice spares copies
                 columns = slice(columns[0], columns[-1] + 1)
             self._columns[kind] = columns
+
+    def layout(self, dtype):
+        """Sources in panels, each of one kind."""
+        densities, lanes = [DENSITIES[name] for name in self.names], lanes_of(dtype)
+        places, kinds = np.empty(len(densities), dtype=int), []
+        for kind in sorted({density.kind for density in densities}):
+            own = [n for n, density in enumerate(densities) if density.kind == kind]
+            places[own] = lanes * len(kinds) + np.arange(len(own))
+            kinds += [kind] * -(-len(own) // lanes)
+        shapes = np.ones((3, lanes * len(kinds)), dtype)
+        for place, density in zip(places, densities, strict=True):
+            shapes[: len(density.shape), place] = density.shape
+        return Layout(places, np.array(kinds, dtype=np.int32), shapes)
+
+    def log_norms(self):
+        """What the energies of the compiled pass lack, for each source."""
+        return np.array([DENSITIES[name].log_norm for name in self.names])
 
     def evaluate(self, Y):
         """Energy and its first two derivatives, elementwise, source by source."""

@@ -9,15 +9,20 @@ component analysis by preconditioning with Hessian approximations", IEEE TSP 66,
 import warnings
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from scipy import linalg
 from sklearn.decomposition import FastICA
 from sklearn.exceptions import ConvergenceWarning
 
+from .._ica import add_moments, rounds
+from .._openmp import effective_n_threads
+from .._training import Pacer
 from ._ica_densities import ADAPTIVE, DENSITIES, Sources
 
-# Numbers in a block of rows: what is computed from it stays in the cache.
-BLOCK_SIZE = 2**16
+# Multiplications that are worth a second thread.
+LEAST_WORK = 1e6
 # Steps that L-BFGS remembers.
 MEMORY = 7
 # Least eigenvalue of the approximate Hessian. Smaller ones cost more iterations where
@@ -29,26 +34,22 @@ MAX_HALVINGS = 10
 ROWS_A_SOURCE = 250
 # Iterations of FastICA on them.
 GUESSES = 20
+# Least variance of a direction that a part of whitened data is made white in.
+LEAST_VARIANCE = 0.01
 # Rows that are enough to find the scale of a source, and to see whether another
 # density may suit it better.
 SCALE_ROWS = 2000
-
-
-def blocks(Z, width):
-    """Slices of the rows of Z, for results of this width."""
-    n_rows = max(1, BLOCK_SIZE // width)
-    for start in range(0, len(Z), n_rows):
-        yield Z[start : start + n_rows]
 
 
 @dataclass(frozen=True)
 class Moments:
     """What a pass over the data finds at one unmixing matrix.
 
-    `loss` is in nats a row, `gradient` the relative gradient, and
-    ``curvature[i, j] = E[energy_i''(y_i) y_j^2]``.
+    `energies` are the means of the sources' and `loss` is in nats a row, `gradient`
+    the relative gradient, and ``curvature[i, j] = E[energy_i''(y_i) y_j^2]``.
     """
 
+    energies: np.ndarray
     loss: float
     gradient: np.ndarray
     curvature: np.ndarray
@@ -61,18 +62,27 @@ class Moments:
 
 def moments(Z, W, sources):
     """Loss, relative gradient and curvature at W."""
-    k = len(W)
-    loss, gradient, curvature = 0.0, np.zeros((k, k)), np.zeros((k, k))
-    weights = W.T.astype(Z.dtype)
-    for block in blocks(Z, k):
-        Y = block @ weights
-        energy, score, slope = sources.evaluate(Y)
-        loss += energy.sum(dtype=np.float64)
-        gradient += score.T @ Y
-        curvature += slope.T @ (Y * Y)
-    n = len(Z)
-    loss = loss / n - np.linalg.slogdet(W)[1]
-    return Moments(loss, gradient / n - np.eye(k), curvature / n)
+    n, k = Z.shape
+    layout = sources.layout(Z.dtype)
+    places, width = layout.places, len(layout.shapes.T)
+    weights = np.zeros((k, width), Z.dtype)
+    weights[:, places] = W.T
+    n_strands, n_rounds = rounds(n, width * Z.itemsize)
+    energies = np.zeros((n_strands, width))
+    products, curvatures = (np.zeros((n_strands, width, width)) for _ in range(2))
+    kernel = partial(
+        add_moments,
+        *(Z, weights, layout.kinds, layout.shapes, energies, products, curvatures),
+    )
+    Pacer(effective_n_threads(3.0 * n * k * k, LEAST_WORK)).run(kernel, n_rounds)
+    inside = np.ix_(places, places)
+    energies = energies.sum(axis=0)[places] / n + sources.log_norms()
+    return Moments(
+        energies,
+        float(energies.sum() - np.linalg.slogdet(W)[1]),
+        products.sum(axis=0)[inside] / n - np.eye(k),
+        curvatures.sum(axis=0)[inside] / n,
+    )
 
 
 def precondition(gradient, curvature):
@@ -192,17 +202,32 @@ def first_guess(Z, rotation, names, adaptive):
     `adaptive`, its density. Returns the unmixing matrix and the densities.
     """
     few = part_of(Z)
+    # On a part that is not quite white they would converge far more slowly.
+    variances, directions = linalg.eigh(few.T @ few / len(few))
+    deviations = np.sqrt(np.maximum(variances, LEAST_VARIANCE))
+    white = (directions / deviations) @ directions.T
     fast = FastICA(whiten=False, w_init=rotation, max_iter=GUESSES, tol=1e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        W = fast.fit(few).components_.astype(np.float64)
-    Y = few[:: -(-len(few) // SCALE_ROWS)] @ W.T.astype(Z.dtype)
+        W = fast.fit(few @ white).components_.astype(np.float64) @ white
+    Y = sources_of(some_of(few), W)
     if not adaptive:
-        return W * fitted(Y, names[0])[0][:, np.newaxis], names
-    scales, losses = zip(*(fitted(Y, name) for name in ADAPTIVE), strict=True)
-    best = np.argmin(losses, axis=0)
+        return W * fitted(Y, names)[0][:, np.newaxis], names
+    found = [fitted(Y, [name] * len(W)) for name in ADAPTIVE]
+    scales, energies = zip(*found, strict=True)
+    best = np.argmin(energies, axis=0)
     scale = np.choose(best, scales)
     return grouped(W * scale[:, np.newaxis], [ADAPTIVE[choice] for choice in best])
+
+
+def some_of(Z):
+    """Rows of Z, evenly spaced, that are enough for scales and densities."""
+    return Z[:: -(-len(Z) // SCALE_ROWS)]
+
+
+def sources_of(Z, W):
+    """Sources of rows, of the dtype of these."""
+    return Z @ W.T.astype(Z.dtype)
 
 
 def grouped(W, names):
@@ -211,11 +236,10 @@ def grouped(W, names):
     return W[order], [names[n] for n in order]
 
 
-def fitted(Y, name):
-    """Best scale of a density for each source, and the loss there, a mean over rows."""
-    scale = best_scale(Y, DENSITIES[name])
-    energy = DENSITIES[name].evaluate(Y * scale.astype(Y.dtype))[0]
-    return scale, energy.mean(axis=0, dtype=np.float64) - np.log(scale)
+def fitted(Y, names):
+    """Best scales of sources of these densities; what each then adds to the loss."""
+    scale, sources = best_scale(Y, names), Sources(names)
+    return scale, moments(Y, np.diag(scale), sources).energies - np.log(scale)
 
 
 def choose(Z, W, sources):
@@ -224,42 +248,43 @@ def choose(Z, W, sources):
     Returns the unmixing matrix, with new scales for sources that change, and the
     new sources; or the old matrix and None where nothing changes.
     """
-    weights = W.T.astype(Z.dtype)
-    Y = Z[:: -(-len(Z) // SCALE_ROWS)] @ weights
-    losses = sources.evaluate(Y)[0].mean(axis=0, dtype=np.float64)
-    names, scale = list(sources.names), np.ones(len(W))
-    for name in ADAPTIVE:
-        found, loss = fitted(Y, name)
-        for n in np.flatnonzero(loss < losses):
-            if name != sources.names[n]:
-                names[n], scale[n] = name, found[n]
-    if names == sources.names:
+    names, Y = sources.names, sources_of(some_of(Z), W)
+    others = [other_density(name) for name in names]
+    scale, energies = fitted(Y, others)
+    better = energies < moments(Y, np.eye(len(W)), sources).energies
+    if better.any():
+        # All rows have the last word.
+        scale, others = mixed(better, scale, others, names)
+        W_other = W * scale[:, np.newaxis]
+        energies = moments(Z, W_other, Sources(others)).energies - np.log(scale)
+        better &= energies < moments(Z, W, sources).energies
+    if not better.any():
         return W, None
-    # All rows have the last word.
-    gains, other = np.log(scale) * len(Z), Sources(names)
-    for block in blocks(Z, len(W)):
-        Y = block @ weights
-        gains += sources.evaluate(Y)[0].sum(axis=0, dtype=np.float64)
-        energy = other.evaluate(Y * scale.astype(Y.dtype))[0]
-        gains -= energy.sum(axis=0, dtype=np.float64)
-    for n in np.flatnonzero(gains <= 0):
-        names[n], scale[n] = sources.names[n], 1.0
-    if names == sources.names:
-        return W, None
-    W, names = grouped(W * scale[:, np.newaxis], names)
+    scale, others = mixed(better, scale, others, names)
+    W, names = grouped(W * scale[:, np.newaxis], others)
     return W, Sources(names)
 
 
-def best_scale(Y, density):
+def other_density(name):
+    """The one of the adaptive densities that this is not."""
+    return ADAPTIVE[1 - ADAPTIVE.index(name)]
+
+
+def mixed(chosen, scale, others, names):
+    """Other scales and densities where they are chosen, what was there elsewhere."""
+    return np.where(chosen, scale, 1.0), np.where(chosen, others, names).tolist()
+
+
+def best_scale(Y, names):
     """The factor for each source that makes its values most probable.
 
     Solves ``E[s y energy'(s y)] = 1`` by a few steps of Newton's method in log s.
     """
-    scale = np.sqrt(density.variance / np.maximum(np.mean(Y * Y, axis=0), 1e-30))
+    variances = np.array([DENSITIES[name].variance for name in names])
+    scale = np.sqrt(variances / np.maximum(np.mean(Y * Y, axis=0), 1e-30))
     for _ in range(5):
-        scaled = Y * scale.astype(Y.dtype)
-        _, score, slope = density.evaluate(scaled)
-        first = np.mean(scaled * score, axis=0, dtype=np.float64) - 1
-        second = 1 + first + np.mean(scaled * scaled * slope, axis=0, dtype=np.float64)
+        found = moments(Y, np.diag(scale), Sources(names))
+        first = np.diag(found.gradient)
+        second = 1 + first + np.diag(found.curvature)
         scale = scale * np.exp(np.clip(-first / np.maximum(second, 0.1), -1, 1))
     return scale

@@ -9,7 +9,17 @@ JMLR 6, 2005.
 import numpy as np
 from scipy.optimize import minimize
 
-from ._ica_likelihood import State, blocks
+from ._ica_likelihood import State
+
+# Numbers in a block of rows: what is computed from it stays in the cache.
+BLOCK_SIZE = 2**16
+
+
+def blocks(Z, width):
+    """Slices of the rows of Z, for results of this width."""
+    n_rows = max(1, BLOCK_SIZE // width)
+    for start in range(0, len(Z), n_rows):
+        yield Z[start : start + n_rows]
 
 
 def objective(Z, W, sources):

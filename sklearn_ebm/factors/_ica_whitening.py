@@ -76,7 +76,7 @@ def second_moment(X, mean):
     """Mean of ``(x - mean)(x - mean)^T`` in float64, without a copy of X."""
     total = np.zeros((X.shape[1], X.shape[1]))
     for batch in gen_batches(len(X), N_ROWS):
-        centred = X[batch].astype(np.float64) - mean
+        centred = X[batch] - mean
         total += centred.T @ centred
     return total / len(X)
 

@@ -283,7 +283,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             whitening, n_components = whitening_of(
                 X, self.n_components, self.whiten_solver, many
             )
-        Z = X if self.whiten is False else whitening.apply(X)
+        Z = np.ascontiguousarray(X) if self.whiten is False else whitening.apply(X)
         W, names = self._start(n_components, Z.shape[1])
         latest = State(W, names, np.nan, np.inf, False)
         history = {self._objective_name(): [], "gradient": []}
