@@ -169,6 +169,8 @@ def maximise(Z, W, names, *, adaptive, max_iter, tol):
     sources = Sources(names)
     now, memory = moments(Z, W, sources), Memory()
     for _ in range(max_iter):
+        # The step from where that is so is worth its time: it squares the distance.
+        converged = now.slope < tol
         found = search(Z, W, sources, now, memory.direction(now))
         if found is None and memory:
             memory = Memory()
@@ -177,7 +179,7 @@ def maximise(Z, W, names, *, adaptive, max_iter, tol):
             step, W, after = found
             memory.add(step, after.gradient - now.gradient)
             now = after
-        converged = found is None or now.slope < tol
+        converged = converged or found is None
         if adaptive and converged:
             W, chosen = choose(Z, W, sources)
             if chosen is not None:

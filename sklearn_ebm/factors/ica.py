@@ -98,9 +98,9 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     tol : float, default=5e-3
         Convergence: largest entry of the gradient, which for the likelihood is
-        ``E[energy'(y) y^T] - I``, a matrix without units. Of n samples, chance alone
-        makes its entries about ``1 / sqrt(n)``. FastICA stops at changes of about
-        0.01 radian.
+        ``E[energy'(y) y^T] - I``, a matrix without units; the step from there is the
+        last one. Of n samples, chance alone makes its entries about ``1 / sqrt(n)``.
+        FastICA stops at changes of about 0.01 radian.
 
     w_init : array-like of shape (n_components, n_components), default=None
         Unmixing matrix of the whitened data to start from; of shape (n_components,
