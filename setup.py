@@ -27,6 +27,7 @@ KERNELS = [
     "_sparse_codes",
     "_classifier",
     "_ica",
+    "_factor_scores",
 ]
 HEADERS = glob.glob("sklearn_ebm/*.h")
 # For tests: bounds-checked kernels, kernels without OpenMP.

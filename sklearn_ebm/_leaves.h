@@ -117,6 +117,7 @@ INLINE uint32_t NAME(mask_bits)(IV m)
 #include "_leaves_classes.h"
 #include "_leaves_products.h"
 #include "_leaves_sources.h"
+#include "_leaves_factors.h"
 
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
@@ -130,7 +131,7 @@ static const Leaves NAME(leaves) = {
     NAME(normals), NAME(exponential), NAME(step_row), NAME(share_rows),
     NAME(scale_row), NAME(largest_change), MULTIPLY, SPARSE_CODES,
     NAME(class_means), NAME(add_lists), NAME(add_scaled), NAME(ascend),
-    NAME(sources)};
+    NAME(sources), NAME(deviate)};
 
 #undef STRING
 #undef STRING_

@@ -183,6 +183,7 @@ typedef struct {
                    double, double, double);
     void (*sources)(int, const char *, ptrdiff_t, const char *, ptrdiff_t, ptrdiff_t,
                     char *, char *, char *, double *);
+    double (*deviate)(const void *, const void *, const void *, ptrdiff_t, void *);
 } Leaves;
 
 /* ---- Philox4x32: Salmon et al. 2011, "Parallel random numbers: as easy as

@@ -244,6 +244,10 @@ cdef extern from "_simd.h" nogil:
             Py_ssize_t n_rows, Py_ssize_t stride, char *score, char *slope,
             char *square, double *energy,
         ) noexcept nogil
+        double (*deviate)(
+            const void *x, const void *mean, const void *scale, Py_ssize_t n,
+            void *out,
+        ) noexcept nogil
 
     void fetch(const char *at)
     int lowest_bit(uint64_t word)

@@ -46,6 +46,7 @@ TESTS = [
     "tests/test_unit_trainer.py",
     "tests/test_unit_models.py",
     "tests/test_ica_pass.py",
+    "tests/test_factor_analysis.py",
 ]
 # Extensions to build again when a file changes.
 LISTS = ["_simd", "_panels", "_rows", "_gibbs", "_trainer", "_ais"]
@@ -53,6 +54,7 @@ REBUILD = {
     "_ais.pyx": ["_ais"],
     "_classifier.pyx": ["_classifier"],
     "_deep_machines.py": [],
+    "_factor_scores.pyx": ["_factor_scores"],
     "_gibbs.pyx": ["_gibbs"],
     "_machines.py": [],
     "_ica.pyx": ["_ica"],
@@ -67,6 +69,7 @@ REBUILD = {
     "_leaves.h": ["_simd"],
     "_leaves_all.h": ["_simd"],
     "_leaves_classes.h": ["_simd"],
+    "_leaves_factors.h": ["_simd"],
     "_leaves_scores.h": ["_simd"],
     "_leaves_sources.h": ["_simd"],
     "_leaves_sums.h": ["_simd"],
@@ -787,6 +790,19 @@ MUTATIONS = [
         "boltzmann/_sampling.py",
         "self._sampling_step += n_steps",
         "self._sampling_step += 0",
+    ),
+    # ---- Linear factor models ----
+    Mutation(
+        "factors: what they explain is added",
+        "_factor_scores.pyx",
+        "out[r] = out[r] - row[r] * row[r]",
+        "out[r] = out[r] + row[r] * row[r]",
+    ),
+    Mutation(
+        "factors: the last columns are left out of the squares",
+        "_leaves_factors.h",
+        "if (whole < n)",
+        "if (0)",
     ),
     # ---- Sources of ICA ----
     Mutation(

@@ -11,7 +11,10 @@ from sklearn.decomposition import FactorAnalysis as SklearnFactorAnalysis
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from common import floats
 from sklearn_ebm import FactorAnalysis
+from sklearn_ebm._factor_scores import exponents
+from sklearn_ebm._gibbs import instruction_set
 from sklearn_ebm.factors import factor_analysis
 from sklearn_ebm.factors._base import Progress
 from sklearn_ebm.factors._em import (
@@ -242,6 +245,51 @@ def test_score_samples_is_the_density_of_scipy(small):
     np.testing.assert_allclose(
         model.score_samples(X), scipy_log_density(model, X), rtol=1e-10
     )
+
+
+@floats
+@pytest.mark.parametrize("shape", [(1, 1, 0), (3, 5, 2), (30, 100, 7), (2000, 90, 50)])
+def test_compiled_densities_are_those_of_the_covariance(shape, dtype):
+    # From one row to several blocks of them, whole panels of features and parts.
+    n, n_features, q = shape
+    rng = np.random.default_rng(0)
+    noise, mean = rng.uniform(0.1, 2, n_features), 10 * rng.normal(size=n_features)
+    gaussian = FactorGaussian(mean, rng.normal(size=(q, n_features)), noise)
+    X = (mean + 3 * rng.normal(size=(n, n_features))).astype(dtype)
+    wanted = stats.multivariate_normal(mean, gaussian.covariance()).logpdf(
+        X.astype(float)
+    )
+    np.testing.assert_allclose(gaussian.log_density(X), wanted, rtol=1e-9)
+
+
+@floats
+def test_densities_are_the_same_bits_for_any_threads_layout_and_company(dtype):
+    rng = np.random.default_rng(0)
+    gaussian = FactorGaussian(rng.normal(size=90), rng.normal(size=(50, 90)), 0.5)
+    X = rng.normal(size=(5000, 90)).astype(dtype)
+    found = []
+    for n_threads in (1, 2, 5):
+        with threadpool_limits(n_threads):
+            found.append(gaussian.log_density(X).tobytes())
+            found.append(gaussian.log_density(np.asfortranarray(X)).tobytes())
+    assert found == found[:1] * 6
+    alone = [gaussian.log_density(X[i : i + 1])[0] for i in (0, 77, 4999)]
+    whole = np.frombuffer(found[0])[[0, 77, 4999]]
+    if instruction_set() == "base":  # where BLAS multiplies
+        np.testing.assert_allclose(alone, whole, rtol=1e-12)
+    else:
+        np.testing.assert_array_equal(alone, whole)
+
+
+def test_shapes_of_rows_and_model_must_fit():
+    X, mean, scale = np.zeros((3, 5)), np.zeros(5), np.ones(5)
+    good = [X, mean, scale, np.zeros((2, 5)), np.eye(2), np.empty(3)]
+    exponents(*good)
+    for n, bad in enumerate(
+        [np.zeros((3, 4)), mean[:4], scale[:4], np.zeros((2, 4)), np.eye(3), scale]
+    ):
+        with pytest.raises(ValueError, match="rows and model do not fit"):
+            exponents(*good[:n], bad, *good[n + 1 :])
 
 
 def test_missing_values_are_integrated_out(small):
