@@ -3,6 +3,7 @@ solvers; learning against a plain twin and simulated dictionaries.
 """
 
 import copy
+import tracemalloc
 import warnings
 
 import joblib
@@ -16,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from common import assert_same, assert_same_model, interrupted_after, run_python
 from sklearn_ebm import SparseCoding
 from sklearn_ebm._sparse_codes import Matrix, add_moments, update_atoms
+from sklearn_ebm.factors import _dictionary
 
 floats = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 # All minibatches' kinds: several, all rows at once.
@@ -537,8 +539,70 @@ def test_parameters_that_are_refused(parameters, message):
 def test_data_that_are_refused(patches):
     X, _ = patches
     model = SparseCoding(5, max_iter=1).fit(X)
-    with pytest.raises(TypeError, match="Sparse data was passed"):
-        model.fit(sp.csr_matrix(X))
     with pytest.raises(ValueError, match="X has 4 columns, but there are 5 atoms"):
         model.inverse_transform(np.ones((3, 4)))
     assert not hasattr(model, "score_samples")
+
+
+# ---- Sparse data ----
+
+
+def sparse_rows(n, n_features, density, dtype=np.float64):
+    """Rows of which most values are zero, as CSR; some have none that is not."""
+    rows = sp.random(n, n_features, density, random_state=0, dtype=dtype)
+    return sp.csr_array(rows)
+
+
+@floats
+@pytest.mark.parametrize("container", [sp.csr_array, sp.csr_matrix, sp.coo_array])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"batch_size": 64},
+        {"batch_size": None},
+        {"batch_size": None, "positive_code": True, "positive_dict": True},
+        {"algorithm": "omp", "n_nonzero_coefs": 3},
+    ],
+)
+def test_sparse_data_give_what_dense_data_do(parameters, container, dtype, monkeypatch):
+    # Fewer rows at a time than a piece of work has.
+    monkeypatch.setattr(_dictionary, "DENSE_SIZE", 30 * 12)
+    rows = sparse_rows(200, 30, 0.1, dtype)
+    X, dense = container(rows), rows.toarray()
+    assert not dense.any(axis=1).all()
+    how = {"alpha": 0.1, "max_iter": 3, "tol": 0, "random_state": 0} | parameters
+    with warnings.catch_warnings():
+        # Of rows that need fewer atoms than they may have.
+        warnings.filterwarnings("ignore", "Orthogonal matching pursuit ended")
+        model, wanted = (SparseCoding(40, **how).fit(data) for data in (X, dense))
+        for _ in range(2):
+            for name in ("transform", "objective"):
+                found, true = (getattr(m, name) for m in (model, wanted))
+                np.testing.assert_array_equal(found(X), true(dense))
+            np.testing.assert_array_equal(model.components_, wanted.components_)
+            assert model.components_.dtype == dtype
+            for name in ("objective", "n_nonzero"):
+                assert model.history_[name] == wanted.history_[name]
+            model.partial_fit(X)
+            wanted.partial_fit(dense)
+
+
+@pytest.mark.parametrize("batch_size", [256, None])
+def test_sparse_data_are_never_dense_as_a_whole(batch_size):
+    X = sparse_rows(3000, 5000, 1e-3)
+    model = SparseCoding(5, alpha=0.1, batch_size=batch_size, max_iter=2)
+    tracemalloc.start()
+    try:
+        model.fit(X).objective(X)
+        model.partial_fit(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3000 * 5000 * 8 / 6
+
+
+def test_sparse_data_must_be_finite():
+    X = sparse_rows(20, 5, 0.5)
+    X.data[3] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        SparseCoding(3).fit(X)

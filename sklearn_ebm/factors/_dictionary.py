@@ -1,13 +1,15 @@
 """Coding rows by a dictionary, and moving its atoms: what `SparseCoding` does.
 
 `Coder` holds a dictionary still and codes rows by it. `Learner` alternates: code
-rows, add what the codes say of the atoms to two sums, move the atoms.
+rows, add what the codes say of the atoms to two sums, move the atoms. Rows are a dense
+array or a CSR matrix, of which a few are made dense at a time.
 """
 
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.linear_model import orthogonal_mp_gram
 
 from .._openmp import effective_n_threads
@@ -20,8 +22,21 @@ LEAST_ROWS, LEAST_ROWS_ADDED = 32, 2000
 LEAST_PRODUCTS = 3e8
 # Short calls between two trials of another number of threads.
 PROBE_EVERY = 30
+# Numbers, zeros included, of the rows of a CSR matrix that are dense at a time.
+DENSE_SIZE = 2**18
 # Exponent of how earlier rows are forgotten (see `Learner.step`).
 FORGETTING = 2
+
+
+def dense_parts(X, start, stop):
+    """Rows start..stop as dense arrays: slices of range(len), and what they hold."""
+    if not sp.issparse(X):
+        yield slice(start, stop), X[start:stop]
+        return
+    step = max(1, DENSE_SIZE // X.shape[1])
+    for first in range(start, stop, step):
+        part = slice(first, min(stop, first + step))
+        yield part, X[part].toarray()
 
 
 @dataclass(frozen=True)
@@ -40,8 +55,10 @@ class Coding:
 
     def objectives(self, X, codes, atoms):
         """Objective of every row, float64, exact for these codes."""
-        errors = X.astype(np.float64) - product(codes, atoms)
-        values = self.beta * np.square(errors).sum(axis=1)
+        values = np.empty(len(codes))
+        for part, rows in dense_parts(X, 0, len(codes)):
+            errors = rows.astype(np.float64) - product(codes[part], atoms)
+            values[part] = self.beta * np.square(errors).sum(axis=1)
         if self.n_nonzero is None:
             values += self.alpha * np.abs(codes).sum(axis=1, dtype=np.float64)
         return values
@@ -87,13 +104,13 @@ class Coder:
         """Bring codes, from what they are, to what they should be."""
 
         def piece(start, stop, n_threads):
-            part = slice(start, stop)
-            if self.coding.n_nonzero is None:
-                self._descend(X[part], codes[part], n_threads)
-            else:
-                self._pursue(X[part], codes[part])
+            for part, rows in dense_parts(X, start, stop):
+                if self.coding.n_nonzero is None:
+                    self._descend(rows, codes[part], n_threads)
+                else:
+                    self._pursue(rows, codes[part])
 
-        self.calls.run(piece, len(X))
+        self.calls.run(piece, len(codes))
         return codes
 
     def _descend(self, X, codes, n_threads):
@@ -204,11 +221,12 @@ class Learner:
         """
         atoms = self.components()
         Coder(atoms, self.coding, self.coding_calls).encode(X, codes)
-        self.n_seen += len(X)
-        kept = (1 - len(X) / self.n_seen) ** FORGETTING
+        n_rows = len(codes)
+        self.n_seen += n_rows
+        kept = (1 - n_rows / self.n_seen) ** FORGETTING
         self.squares *= kept
         self.products *= kept
-        self.adding_calls.run(self._add_moments(X, codes), len(X))
+        self.adding_calls.run(self._add_moments(X, codes), n_rows)
         self.moving_calls.run(self._move, len(atoms))
         self.n_steps += 1
         objective = self.coding.objectives(X, codes, atoms).sum()
@@ -216,13 +234,8 @@ class Learner:
 
     def _add_moments(self, X, codes):
         def piece(start, stop, n_threads):
-            add_moments(
-                codes[start:stop],
-                X[start:stop],
-                self.squares,
-                self.products,
-                n_threads,
-            )
+            for part, rows in dense_parts(X, start, stop):
+                add_moments(codes[part], rows, self.squares, self.products, n_threads)
 
         return piece
 
@@ -248,13 +261,14 @@ def learn_in_batches(learner, X, batch_size):
 
     What earlier passes have seen of the same rows counts as one pass at most.
     """
-    learner.n_seen = min(learner.n_seen, len(X))
-    order = epoch_order(len(X), learner.key, learner.n_steps)
+    n_rows = X.shape[0]
+    learner.n_seen = min(learner.n_seen, n_rows)
+    order = epoch_order(n_rows, learner.key, learner.n_steps)
     used = np.zeros(learner.atoms.values.shape[0], dtype=bool)
     sums = np.zeros(2)
-    for start in range(0, len(X), batch_size):
+    for start in range(0, n_rows, batch_size):
         rows = X[order[start : start + batch_size]]
-        codes = np.zeros((len(rows), len(used)), dtype=X.dtype)
+        codes = np.zeros((rows.shape[0], len(used)), dtype=X.dtype)
         sums += learner.step(rows, codes)
         used |= codes.any(axis=0)
     learner.replace(~used, X)
@@ -272,9 +286,9 @@ def learn_from_all(learner, X, codes):
 def learn_from_part(learner, X, batch_size):
     """Minibatches of rows in the order in which they come."""
     sums = np.zeros(2)
-    for start in range(0, len(X), batch_size):
+    for start in range(0, X.shape[0], batch_size):
         rows = X[start : start + batch_size]
-        codes = np.zeros((len(rows), len(learner.squares)), dtype=X.dtype)
+        codes = np.zeros((rows.shape[0], len(learner.squares)), dtype=X.dtype)
         sums += learner.step(rows, codes)
     learner.replace(learner.squares.diagonal() == 0, X)
     return sums
@@ -293,7 +307,9 @@ def unit_rows(rows):
 
 def random_rows(X, n, rng, positive):
     """Up to n different rows of X as atoms."""
-    rows = X[rng.permutation(len(X))[:n]]
+    rows = X[rng.permutation(X.shape[0])[:n]]
+    if sp.issparse(rows):
+        rows = rows.toarray()
     return unit_rows(np.maximum(rows, 0) if positive else rows)
 
 

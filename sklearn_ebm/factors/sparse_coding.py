@@ -154,7 +154,8 @@ class SparseCoding(
     `alpha` or `beta` is better.
 
     Codes and dictionary are the same for any number of threads, bit for bit, with
-    ``algorithm="lasso_cd"``.
+    ``algorithm="lasso_cd"``. Sparse data are those of the dense array, of which a few
+    rows at a time are made.
 
     References
     ----------
@@ -239,7 +240,7 @@ class SparseCoding(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training data.
 
         y : Ignored
@@ -251,11 +252,12 @@ class SparseCoding(
             The fitted model.
         """
         X = self._check(X, reset=True)
+        n_rows = X.shape[0]
         self._initialise(X)
-        learner = self._learner(len(X))
+        learner = self._learner(n_rows)
         codes = None
         if self.batch_size is None:
-            codes = np.zeros((len(X), len(self.components_)), dtype=X.dtype)
+            codes = np.zeros((n_rows, len(self.components_)), dtype=X.dtype)
         callbacks = self._init_callback_context(max_subtasks=self.max_iter)
         callbacks.call_on_fit_task_begin(estimator=self, X=X, y=y)
         passes = []
@@ -268,7 +270,7 @@ class SparseCoding(
                     sums = learn_in_batches(learner, X, self.batch_size)
                 else:
                     sums = learn_from_all(learner, X, codes)
-                self._enter(passes, sums / len(X), time.perf_counter() - begin)
+                self._enter(passes, sums / n_rows, time.perf_counter() - begin)
                 if task.call_on_fit_task_end(
                     estimator=self,
                     X=X,
@@ -294,7 +296,7 @@ class SparseCoding(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training data, any number of rows; with ``batch_size=None`` they are one
             minibatch.
 
@@ -311,13 +313,14 @@ class SparseCoding(
         if first:
             self._initialise(X)
         X = X.astype(self.components_.dtype, copy=False)
-        batch_size = self.batch_size or len(X)
-        learner = self._learner(min(batch_size, len(X)))
+        n_rows = X.shape[0]
+        batch_size = self.batch_size or n_rows
+        learner = self._learner(min(batch_size, n_rows))
         passes = list(zip(*self.history_.values(), strict=True))
         begin = time.perf_counter()
         try:
             sums = learn_from_part(learner, X, batch_size)
-            self._enter(passes, sums / len(X), time.perf_counter() - begin)
+            self._enter(passes, sums / n_rows, time.perf_counter() - begin)
         finally:
             self._store(learner, passes)
         return self
@@ -327,7 +330,7 @@ class SparseCoding(
         check_parameters(self)
         if self.positive_code and self.algorithm == "omp":
             raise ValueError("positive_code=True does not go with algorithm='omp'.")
-        X = validate_data(self, X, reset=reset, dtype=DTYPES, order="C")
+        X = self._check_rows(X, reset)
         n_atoms = self.n_components or X.shape[1]
         if self.algorithm == "omp" and (self.n_nonzero_coefs or 1) > n_atoms:
             raise ValueError(
@@ -335,6 +338,12 @@ class SparseCoding(
                 f"atoms, n_components={n_atoms}."
             )
         return X
+
+    def _check_rows(self, X, reset):
+        """Validate data: contiguous rows, or CSR."""
+        return validate_data(
+            self, X, reset=reset, dtype=DTYPES, order="C", accept_sparse="csr"
+        )
 
     def _initialise(self, X):
         """First atoms, and no moments of the codes yet."""
@@ -395,7 +404,7 @@ class SparseCoding(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to code.
 
         Returns
@@ -441,7 +450,7 @@ class SparseCoding(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to code.
 
         Returns
@@ -462,7 +471,7 @@ class SparseCoding(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to code.
 
         y : Ignored
@@ -479,13 +488,14 @@ class SparseCoding(
     def _encode(self, X):
         """Return X, validated, and its codes."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=DTYPES, order="C")
+        X = self._check_rows(X, reset=False)
         components = self.components_.astype(X.dtype, copy=False)
-        coder = Coder(components, self._coding(), calls_for(len(X)))
-        codes = coder.encode(X, np.zeros((len(X), len(components)), dtype=X.dtype))
+        n_rows = X.shape[0]
+        coder = Coder(components, self._coding(), calls_for(n_rows))
+        codes = coder.encode(X, np.zeros((n_rows, len(components)), dtype=X.dtype))
         if coder.n_left:
             warnings.warn(
-                f"The codes of {coder.n_left} of {len(X)} rows have not converged: "
+                f"The codes of {coder.n_left} of {n_rows} rows have not converged: "
                 f"increase transform_max_iter={self.transform_max_iter} or "
                 f"transform_tol={self.transform_tol}.",
                 ConvergenceWarning,
@@ -517,6 +527,7 @@ class SparseCoding(
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
