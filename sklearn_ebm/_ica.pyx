@@ -25,6 +25,8 @@ from ._products import single_threaded_blas
 cdef enum:
     # Bytes of a block of sources; derivatives and squares take three times as many.
     BLOCK_BYTES = 98304
+    # Rows that are enough for a sum over them to cost more than where it is added.
+    LEAST_ROWS = 192
 
     # Most strands, and threads that can work.
     N_STRANDS = 16
@@ -43,7 +45,7 @@ def lanes_of(dtype):
 
 
 cdef Py_ssize_t rows_of_block(Py_ssize_t row_bytes) noexcept nogil:
-    return max(1, BLOCK_BYTES // row_bytes)
+    return max(LEAST_ROWS, BLOCK_BYTES // row_bytes)
 
 
 def rounds(Py_ssize_t n_rows, Py_ssize_t row_bytes):

@@ -21,8 +21,8 @@ from .._openmp import effective_n_threads
 from .._training import Pacer
 from ._ica_densities import ADAPTIVE, DENSITIES, Sources
 
-# Multiplications that are worth a second thread.
-LEAST_WORK = 1e6
+# Multiplications that are worth a second thread, which on a busy machine comes late.
+LEAST_WORK = 5e7
 # Steps that L-BFGS remembers.
 MEMORY = 7
 # Least eigenvalue of the approximate Hessian. Smaller ones cost more iterations where
