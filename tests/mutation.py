@@ -839,7 +839,7 @@ MUTATIONS = [
         "sources: strands take the same blocks",
         "_ica.pyx",
         "block = block + n_strands",
-        "block = block + n_strands - 1",
+        "block = block + n_strands + 1",
     ),
     # ---- Classification RBMs ----
     Mutation(
