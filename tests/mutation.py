@@ -836,7 +836,7 @@ MUTATIONS = [
         "add_product[real](slope, y,",
     ),
     Mutation(
-        "sources: strands take the same blocks",
+        "sources: strands leave out blocks",
         "_ica.pyx",
         "block = block + n_strands",
         "block = block + n_strands + 1",
