@@ -21,8 +21,12 @@ from .._openmp import effective_n_threads
 from .._training import Pacer
 from ._ica_densities import ADAPTIVE, DENSITIES, Sources
 
+# What the densities at one value cost, in multiplications of a product.
+VALUE_WORK = 20
 # Multiplications that are worth a second thread, which on a busy machine comes late.
 LEAST_WORK = 5e7
+# And that are done in less than PATIENCE: a first piece, often the whole pass.
+FIRST_PIECE = 1e9
 # Steps that L-BFGS remembers.
 MEMORY = 7
 # Least eigenvalue of the approximate Hessian. Smaller ones cost more iterations where
@@ -74,7 +78,10 @@ def moments(Z, W, sources):
         add_moments,
         *(Z, weights, layout.kinds, layout.shapes, energies, products, curvatures),
     )
-    Pacer(effective_n_threads(3.0 * n * k * k, LEAST_WORK)).run(kernel, n_rounds)
+    work = n * width * (3.0 * width + VALUE_WORK)
+    pacer = Pacer(effective_n_threads(work, LEAST_WORK))
+    pacer.size = max(1, int(n_rounds * min(1.0, FIRST_PIECE / work)))
+    pacer.run(kernel, n_rounds)
     inside = np.ix_(places, places)
     energies = energies.sum(axis=0)[places] / n + sources.log_norms()
     return Moments(
