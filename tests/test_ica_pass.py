@@ -7,6 +7,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from common import floats, run_python
+from sklearn_ebm._gibbs import instruction_set
 from sklearn_ebm._ica import add_moments, rounds
 from sklearn_ebm.factors._ica_densities import DENSITIES, Sources
 from sklearn_ebm.factors._ica_likelihood import moments
@@ -134,6 +135,13 @@ def test_every_instruction_set_is_right(isa):
                     t.test_moments_are_those_of_numpy(shape, names, dtype)
     """
     run_python(code, SKLEARN_EBM_ISA=isa)
+
+
+def test_same_bits_on_instruction_sets_with_products_of_our_own():
+    if instruction_set() == "base":
+        pytest.skip("this processor has none")
+    code = "import test_ica_pass as t; print(t.fingerprint())"
+    assert run_python(code, SKLEARN_EBM_ISA="avx2").strip() == fingerprint()
 
 
 def test_shapes_must_fit():
