@@ -281,6 +281,28 @@ def test_densities_are_the_same_bits_for_any_threads_layout_and_company(dtype):
         np.testing.assert_array_equal(alone, whole)
 
 
+@floats
+@pytest.mark.parametrize("bad, what", [(np.nan, "NaN"), (np.inf, "infinity")])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("n_components", [0, 2])
+def test_scores_refuse_what_is_not_finite(bad, what, sign, n_components, dtype):
+    X = simulated(100, 9, 2)[0].astype(dtype)
+    model = FactorAnalysis(n_components).fit(X)
+    for row, column in [(0, 0), (57, 3), (99, 8)]:
+        spoilt = X.copy()
+        spoilt[row, column] = sign * bad
+        with pytest.raises(ValueError, match=f"Input X contains {what}"):
+            model.score_samples(spoilt)
+        with pytest.raises(ValueError, match=f"Input X contains {what}"):
+            model.score(spoilt)
+
+
+def test_scores_of_numbers_whose_squares_overflow():
+    X, _ = simulated(100, 9, 2)
+    model = FactorAnalysis(2).fit(X)
+    assert not np.isfinite(model.score_samples(np.full((1, 9), 1e200)))
+
+
 def test_shapes_of_rows_and_model_must_fit():
     X, mean, scale = np.zeros((3, 5)), np.zeros(5), np.ones(5)
     good = [X, mean, scale, np.zeros((2, 5)), np.eye(2), np.empty(3)]
