@@ -64,6 +64,7 @@ __all__ = [
     "Interval",
     "Options",
     "PairOf",
+    "ROUNDING",
     "ScoringMonitor",
     "StrOptions",
     "TupleOf",
@@ -90,6 +91,8 @@ __all__ = [
 
 # What the kernels read as it is; anything else becomes float64.
 DTYPES = [np.float64, np.float32, np.bool_, np.uint8]
+# Scaling to [0, 1] may leave values beyond it by so much, from rounding alone.
+ROUNDING = 1e-6
 
 
 class PairOf(Interval):
@@ -289,10 +292,10 @@ def refuse_times(X, name):
 
 
 def _warn_range(estimator, rows):
-    if rows.minimum < 0 or rows.maximum > 1:
+    if rows.minimum < -ROUNDING or rows.maximum > 1 + ROUNDING:
         warnings.warn(
             f"The units of {title(estimator)} stand for values in [0, 1] but "
-            f"the data ranges over [{rows.minimum:.6g}, {rows.maximum:.6g}]; scale "
+            f"the data ranges over [{rows.minimum:.7g}, {rows.maximum:.7g}]; scale "
             "it with MinMaxScaler(clip=True) or make it binary with Binarizer.",
             UserWarning,
             stacklevel=4,

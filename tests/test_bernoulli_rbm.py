@@ -408,3 +408,18 @@ def test_values_in_the_unit_interval_do_not_warn(call, dtype, binary_digits):
         warnings.simplefilter("error")
         CALLS[call](model, binary_digits[:50].astype(dtype))
         CALLS[call](model, sp.csr_array(binary_digits[:50].astype(dtype)))
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rounding_of_scaled_values_does_not_warn(call, dtype, digits):
+    """A scaler to [0, 1] may leave a value one unit in the last place beyond it."""
+    model = BernoulliRBM(4, n_iter=2, random_state=0).fit(digits[:50])
+    X, eps = digits[:50].astype(dtype), np.finfo(dtype).eps
+    X[3, 5], X[4, 6] = -eps, 1 + eps
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CALLS[call](model, X)
+    X[4, 6] = 1.000002
+    with pytest.warns(UserWarning, match=r", 1\.000002\]"):
+        CALLS[call](model, X)

@@ -76,6 +76,15 @@ def test_methods_without_a_meaning_for_missing_values_refuse_them(holes):
             method(X)
 
 
+def test_columns_of_data_with_holes_may_come_one_after_another(holes):
+    X = holes[0][:60]
+    rbm = BernoulliRBM(4, n_iter=1, missing="latent", random_state=0).fit(X)
+    other = np.asfortranarray(X)
+    assert_same_model(clone(rbm).fit(other), rbm)
+    for method in (rbm.transform, rbm.score_samples, rbm.reconstruct):
+        np.testing.assert_array_equal(method(other), method(X))
+
+
 def test_data_are_not_changed_and_the_model_is_reproducible(holes):
     X, _ = holes
     before = X.copy()

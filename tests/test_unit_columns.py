@@ -1,6 +1,7 @@
 """How columns become visible units: codes, names, and what is refused."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from sklearn.preprocessing import OneHotEncoder
 from common import assert_same, fitted_floats
 from reference import generator
 from sklearn_ebm import RBM
+from sklearn_ebm.boltzmann._columns import Columns
 from sklearn_ebm.units import Categorical, Mixed, Spin
 from tables import NAMES, SPECS, mixed_rbm, table
 
@@ -155,6 +157,17 @@ def test_values_that_units_cannot_mean_have_a_warning(visible, X, message):
     with pytest.warns(UserWarning, match=re.escape(message)) as found:
         RBM(2, visible=visible, n_iter=1, learning_rate=1e-3).fit(np.array(X))
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("visible, low", [("spin", -1.0), ("relu", 0.0)])
+def test_rounding_has_no_warning(visible, low):
+    X = np.array([[low - 1e-7, 1.0], [1.0 + 1e-7, low]])
+    columns = Columns(visible, X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        columns.check(RBM(visible=visible), X)
+    with pytest.warns(UserWarning, match=f"{visible} units"):
+        columns.check(RBM(visible=visible), X - 1e-5)
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,8 @@ class FittedRBM(
         def fill(X):
             missing = missing_values(X)
             if missing is not None:
-                skipped.append(missing.view(np.uint8))
+                # The kernel reads rows; missing values lie as those of X do.
+                skipped.append(np.ascontiguousarray(missing, np.uint8))
             return fill_mean_field(self._layered(), X, self.visible_mean_)
 
         _, rows = check_rows(self, X, fill=fill if self.missing == "latent" else None)

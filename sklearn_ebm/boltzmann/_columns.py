@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._units import Kind
-from .._validation import column_indices, title
+from .._validation import ROUNDING, column_indices, title
 from ..units import Categorical, Gaussian, Mixed, as_unit
 
 CODES = "categorical"
@@ -133,11 +133,12 @@ class Columns:
                     )
                 continue
             low, high = RANGES.get(unit.kind, (-np.inf, np.inf))
-            if not quiet and (found.min() < low or found.max() > high):
+            below, above = low - ROUNDING, high + ROUNDING
+            if not quiet and (found.min() < below or found.max() > above):
                 warnings.warn(
                     f"{Kind(unit.kind).name.lower()} units stand for values in "
                     f"[{low}, {high}] but columns {start} to {stop - 1} range over "
-                    f"[{found.min():.6g}, {found.max():.6g}]; scale them, or choose "
+                    f"[{found.min():.7g}, {found.max():.7g}]; scale them, or choose "
                     f"another kind of visible units for {title(estimator)}.",
                     UserWarning,
                     stacklevel=6,
