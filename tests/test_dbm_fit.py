@@ -7,6 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.preprocessing import StandardScaler
 
 import reference_units
 from common import (
@@ -20,6 +22,7 @@ from reference_deep import minus_energy, unfolded
 from sklearn_ebm import DBMTransformer
 from sklearn_ebm._training import epoch_order, minibatch_rates
 from sklearn_ebm._units import Wanted, evaluate
+from sklearn_ebm.boltzmann import _dbm_pretraining
 from sklearn_ebm.boltzmann._dbm_pretraining import LAYER_KEY
 from sklearn_ebm.boltzmann._trained import OFFSET_RATE
 from sklearn_ebm.layered import Layered
@@ -238,6 +241,42 @@ def test_partial_fit_goes_on_bit_for_bit():
     # Chains go on too, and other random numbers are drawn.
     first = models[0].h_samples_
     assert not np.array_equal(models[0].partial_fit(X[:10]).h_samples_, first)
+
+
+@pytest.mark.parametrize("load", [load_iris, load_wine, load_breast_cancer])
+def test_pretraining_of_real_columns_does_not_run_away_by_default(load):
+    X = StandardScaler().fit_transform(load().data)
+    model = DBMTransformer(
+        visible="gaussian", n_iter=1, pretrain_n_iter=5, random_state=0
+    ).fit(X)
+    assert np.square(model.reconstruct(X) - X).mean() < 1
+
+
+@pytest.mark.parametrize(
+    "visible, rates",
+    [
+        ("bernoulli", [0.1, 0.1]),
+        ("spin", [0.1, 0.1]),
+        ("gaussian", [0.01, 0.1]),
+        ("relu", [0.01, 0.1]),
+        ("poisson", [0.01, 0.1]),
+        ([([0], "poisson"), (slice(1, None), "bernoulli")], [0.01, 0.1]),
+    ],
+)
+def test_learning_rates_of_the_pretraining(visible, rates, monkeypatch):
+    seen = []
+
+    def note(rate, *others):
+        seen.append(rate)
+        return minibatch_rates(rate, *others)
+
+    monkeypatch.setattr(_dbm_pretraining, "minibatch_rates", note)
+    X = np.eye(3)
+    model = DBMTransformer((3, 2), visible=visible, pretrain_n_iter=1, n_iter=0)
+    model.fit(X)
+    assert seen == rates
+    model.set_params(pretrain_learning_rate=0.25).fit(X)
+    assert seen[2:] == [0.25, 0.25]
 
 
 def test_pretraining_is_for_the_first_fit_only():

@@ -6,12 +6,16 @@ from .._machines import Way, chunks
 from .._rows import Rows
 from .._training import Division, Run, minibatch_rates
 from .._unit_trainer import UnitTrainer
-from .._units import Wanted, evaluate
+from .._units import Kind, Wanted, evaluate
 from ..layered import blocks, unfolded
 from ..units import as_unit
 from ._trained import OFFSET_RATE
 
 BERNOULLI = as_unit("bernoulli")
+# Learning rates by default. Hidden units that hear their input twice, and visible ones
+# that may answer with any number, can drive each other up without end at the first.
+RATE, UNBOUNDED_RATE = 0.1, 0.01
+BOUNDED = [Kind.BERNOULLI, Kind.SPIN, Kind.CATEGORICAL]
 # Makes the random key of a layer another than that of the joint training.
 LAYER_KEY = 0xD6E8FEB86659FD93
 
@@ -62,7 +66,7 @@ def pretrain(estimator, X, rows, division):
         below = np.array(biases[k])
         for epoch in range(estimator.pretrain_n_iter):
             rates = minibatch_rates(
-                estimator.pretrain_learning_rate,
+                _learning_rate(estimator, k),
                 estimator.learning_rate_schedule,
                 epoch,
                 estimator.pretrain_n_iter,
@@ -84,6 +88,14 @@ def pretrain(estimator, X, rows, division):
             X = _means(X, trainer, rows.dtype, estimator if k == 0 else None, up)
             rows = Rows(X)
             division = Division(X, rows, 0, state["key"])
+
+
+def _learning_rate(estimator, k):
+    """Learning rate of layer k."""
+    if estimator.pretrain_learning_rate is not None:
+        return estimator.pretrain_learning_rate
+    bounded = k > 0 or np.isin(estimator._columns().kinds, BOUNDED).all()
+    return RATE if bounded else UNBOUNDED_RATE
 
 
 def _trainer(estimator, state, rows, k, weights, connected, biases, up, down):

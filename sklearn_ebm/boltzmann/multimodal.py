@@ -81,8 +81,10 @@ class MultimodalDBM(TrainedDBM):
         on both sides, its machine sees its inputs twice (the lowest from below, the
         highest from above).
 
-    pretrain_learning_rate : float, default=0.1
-        Learning rate of the pretraining, which can be larger.
+    pretrain_learning_rate : float or None, default=None
+        Learning rate of the pretraining, which can be larger. None means 0.1, but
+        0.01 for the lowest layer if there are visible units without an upper bound
+        (Gaussian, rectified, Poisson): their means may grow without end at 0.1.
 
     momentum : float, default=0.0
         Share of the last step that is added to each step.
@@ -205,7 +207,7 @@ class MultimodalDBM(TrainedDBM):
         "n_mean_field_steps": [Interval(Integral, 1, None, closed="left")],
         "mean_field_tol": [Interval(Real, 0, None, closed="left")],
         "pretrain_n_iter": [Interval(Integral, 0, None, closed="left")],
-        "pretrain_learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "pretrain_learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "momentum": [Interval(Real, 0, 1, closed="left")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "centering": ["boolean"],
@@ -232,7 +234,7 @@ class MultimodalDBM(TrainedDBM):
         n_mean_field_steps=25,
         mean_field_tol=1e-3,
         pretrain_n_iter=30,
-        pretrain_learning_rate=0.1,
+        pretrain_learning_rate=None,
         momentum=0.0,
         weight_decay=0.0,
         centering=True,
