@@ -149,6 +149,19 @@ def epoch_order(rows, key, epoch):
     return np.random.default_rng([key, epoch]).permutation(rows)
 
 
+def _finite_norm(trainer, rate):
+    """Norm of the weights; refuses those that training has driven beyond numbers."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        norm = trainer.weight_norm()
+    if not np.isfinite(norm):
+        raise ValueError(
+            f"Training diverged: at a learning rate of {rate:g} the weights are no "
+            "longer finite. Lower learning_rate (of a pretraining, "
+            "pretrain_learning_rate), or scale the data."
+        )
+    return norm
+
+
 class Run:
     """The epochs of one call of `fit` or `partial_fit`.
 
@@ -189,7 +202,7 @@ class Run:
         entry = {
             "learning_rate": float(rates[0]),
             "seconds": time.perf_counter() - begin,
-            "weight_norm": trainer.weight_norm(),
+            "weight_norm": _finite_norm(trainer, rates[0]),
         }
         if self.tempered is not None:
             entry |= self.tempered.report()

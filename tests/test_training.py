@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from common import PARAMETERS, all_states, assert_same_model, floats
-from sklearn_ebm import BernoulliRBM
+from common import PARAMETERS, all_states, assert_same_model, floats, name_of
+from sklearn_ebm import BernoulliRBM, DBMTransformer
 from sklearn_ebm._training import gibbs_steps
 
 # ---- Going on ----
@@ -571,3 +571,18 @@ def test_training_raises_the_pseudo_likelihood(variant, dtype, digits):
     rbm = BernoulliRBM(32, random_state=0, **VARIANTS[variant])
     start = clone(rbm).set_params(n_iter=0).fit(X)
     assert rbm.fit(X).score(X) > start.score(X) + 2
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        BernoulliRBM(4, learning_rate=1e38),
+        DBMTransformer((64, 64), visible="gaussian", pretrain_learning_rate=1.0),
+    ],
+    ids=name_of,
+)
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+def test_training_that_diverges_says_so(model, digits):
+    X = digits[:300].astype(np.float32)
+    with pytest.raises(ValueError, match="diverged.*learning rate.*learning_rate"):
+        model.set_params(random_state=0).fit(X)
