@@ -16,6 +16,8 @@ MONITOR_ROWS = 500
 # A hidden unit whose probability of being on stays within this of 0 or of 1 for
 # every row of the sample is dead or saturated.
 IDLE = 0.01
+# A machine of many units may well have so large a share of idle ones.
+IDLE_SHARE = 0.05
 
 
 class TrainingMonitor(ScoringMonitor):
@@ -175,11 +177,11 @@ class Monitor:
         return {name: float(number) for name, number in numbers.items()}
 
     def warn_of_idle_units(self, name, parameters):
-        """Warn if hidden units say the same of every row of the sample."""
+        """Warn if more than a few hidden units say the same of every row."""
         view = self.view(*parameters)
         hidden = view.hidden_means(self.training.rows(view))
         dead, saturated = _idle(hidden)
-        if dead or saturated:
+        if dead + saturated > IDLE_SHARE * len(parameters[0]):
             warnings.warn(
                 f"Of the {len(parameters[0])} hidden units of {name}, {dead} are dead "
                 f"and {saturated} saturated: for each of {len(hidden)} "

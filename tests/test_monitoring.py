@@ -492,6 +492,14 @@ def test_idle_units_are_warned_of(hidden, dead, saturated, digits):
     assert "learning_rate" in str(caught[0].message)
 
 
+def test_a_few_idle_units_of_many_are_not_warned_of(digits):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        idle_model([-9, 9, *[0] * 38]).fit(digits)
+    with pytest.warns(ConvergenceWarning, match="Of the 40.* 2 are dead and 1 sat"):
+        idle_model([-9, -9, 9, *[0] * 37]).fit(digits)
+
+
 @pytest.mark.parametrize("verbose", [0, 1])
 @pytest.mark.parametrize("early_stopping", [True, False])
 def test_a_runaway_fit_is_warned_of(verbose, early_stopping, binary_digits):

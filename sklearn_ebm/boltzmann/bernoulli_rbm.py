@@ -217,7 +217,7 @@ class BernoulliRBM(TrainedRBM):
     Warns
     -----
     ConvergenceWarning
-        At the end of `fit`, if hidden units are dead or saturated.
+        At the end of `fit`, if over 5 % of the hidden units are dead or saturated.
 
     See Also
     --------
