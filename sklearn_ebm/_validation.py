@@ -170,8 +170,14 @@ def check_values(estimator, X, rows, *, quiet=False):
     Bernoulli units cannot mean values outside [0, 1].
     """
     if not rows.finite:
+        values = X.data if sp.issparse(X) else X
+        if getattr(estimator, "missing", None) == "raise" and np.isnan(values).any():
+            raise ValueError(
+                f"Input X contains NaN. {type(estimator).__name__} takes them for "
+                "values that are not known with missing='latent'."
+            )
         assert_all_finite(
-            X.data if sp.issparse(X) else X,
+            values,
             estimator_name=type(estimator).__name__,
             input_name="X",
         )

@@ -48,9 +48,13 @@ def test_nothing_missing_changes_nothing(dtype, digits):
 
 
 def test_missing_values_are_refused_by_default(holes):
-    X, _ = holes
-    with pytest.raises(ValueError, match="NaN"):
-        BernoulliRBM(4).fit(X)
+    X, filled = holes[0], np.nan_to_num(holes[0])
+    rbm = BernoulliRBM(4, n_iter=1).fit(filled)
+    for method in (rbm.transform, rbm.score_samples, rbm.partial_fit, rbm.fit):
+        with pytest.raises(ValueError, match="NaN. BernoulliRBM takes.*missing='lat"):
+            method(X)
+    with pytest.raises(ValueError, match="infinity"):
+        rbm.fit(np.where(np.isnan(X), np.inf, X))
 
 
 def test_missing_values_of_sparse_data_are_refused(holes):
