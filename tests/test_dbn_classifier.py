@@ -501,6 +501,9 @@ def test_labels_that_are_refused(digits, labels):
         small().partial_fit(X, y)
     with pytest.raises(ValueError, match=r"y has labels \[9\]"):
         small().partial_fit(X, y, classes=np.arange(9))
+    for classes in (10, [[0, 1]]):
+        with pytest.raises(ValueError, match="classes must be an array .* one dim"):
+            small().partial_fit(X, y, classes=classes)
     with pytest.raises(ValueError, match=r"unlabeled=3 marks rows without a label"):
         small(unlabeled=3).partial_fit(X, y, classes=np.arange(10))
     model = small().fit(X, y)

@@ -28,7 +28,12 @@ def check_classes(estimator, classes, goes_on):
         if not goes_on:
             raise ValueError("classes must be passed on the first call to partial_fit.")
         return None
-    classes = np.unique(column_or_1d(classes))
+    if np.ndim(classes) != 1:
+        raise ValueError(
+            "classes must be an array of all labels, of one dimension, got "
+            f"{classes!r}."
+        )
+    classes = np.unique(classes)
     if goes_on and not np.array_equal(classes, estimator.classes_):
         raise ValueError(
             f"classes={classes.tolist()} are not those of the model so far, "
