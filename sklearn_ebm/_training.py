@@ -149,17 +149,14 @@ def epoch_order(rows, key, epoch):
     return np.random.default_rng([key, epoch]).permutation(rows)
 
 
-def _finite_norm(trainer, rate):
-    """Norm of the weights; refuses those that training has driven beyond numbers."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        norm = trainer.weight_norm()
-    if not np.isfinite(norm):
+def check_finite(number, rate):
+    """Refuse to go on if a norm of weights, or a loss, is not finite."""
+    if not np.isfinite(number):
         raise ValueError(
-            f"Training diverged: at a learning rate of {rate:g} the weights are no "
+            f"Training diverged: at a learning rate of {rate:g} the parameters are no "
             "longer finite. Lower learning_rate (of a pretraining, "
             "pretrain_learning_rate), or scale the data."
         )
-    return norm
 
 
 class Run:
@@ -199,10 +196,13 @@ class Run:
         trainer.begin_epoch(order, rates)
         kernel = trainer.run if self.tempered is None else self._tempered_run
         self.pacer.run(kernel, len(rates) * trainer.sweeps_per_batch)
+        with np.errstate(over="ignore", invalid="ignore"):
+            norm = trainer.weight_norm()
+        check_finite(norm, rates[0])
         entry = {
             "learning_rate": float(rates[0]),
             "seconds": time.perf_counter() - begin,
-            "weight_norm": _finite_norm(trainer, rates[0]),
+            "weight_norm": norm,
         }
         if self.tempered is not None:
             entry |= self.tempered.report()

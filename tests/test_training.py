@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from common import PARAMETERS, all_states, assert_same_model, floats, name_of
-from sklearn_ebm import BernoulliRBM, DBMTransformer
+from common import PARAMETERS, all_states, assert_same_model, fit, floats, name_of
+from sklearn_ebm import BernoulliRBM, DBMTransformer, DBNRegressor
 from sklearn_ebm._training import gibbs_steps
 
 # ---- Going on ----
@@ -578,6 +578,7 @@ def test_training_raises_the_pseudo_likelihood(variant, dtype, digits):
     [
         BernoulliRBM(4, learning_rate=1e38),
         DBMTransformer((64, 64), visible="gaussian", pretrain_learning_rate=1.0),
+        DBNRegressor(30, solver="sgd", learning_rate=100.0, pretrain_n_iter=1),
     ],
     ids=name_of,
 )
@@ -585,4 +586,4 @@ def test_training_raises_the_pseudo_likelihood(variant, dtype, digits):
 def test_training_that_diverges_says_so(model, digits):
     X = digits[:300].astype(np.float32)
     with pytest.raises(ValueError, match="diverged.*learning rate.*learning_rate"):
-        model.set_params(random_state=0).fit(X)
+        fit(model.set_params(random_state=0), X)

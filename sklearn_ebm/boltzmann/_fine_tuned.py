@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from .._network import Adam, Descent, Dropout, Momentum, Network, minimise, outputs
 from .._openmp import effective_n_threads
-from .._training import Pacer, epoch_order, minibatch_rates
+from .._training import Pacer, check_finite, epoch_order, minibatch_rates
 from .._validation import (
     CallbackSupportMixin,
     Interval,
@@ -479,6 +479,7 @@ class _Run:
         begin = time.perf_counter()
         loss = self.descent.epoch(order, rates, self.pacer)
         seconds = time.perf_counter() - begin
+        check_finite(loss, rates[0])
         return {"learning_rate": float(rates[0]), "seconds": seconds, "loss": loss}
 
     def minimise(self, n_iter, tol, ended):
