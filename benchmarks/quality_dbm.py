@@ -45,16 +45,15 @@ DENSITY = {
     "random_state": 0,
 }
 CLASSES = {
-    "pretrain_batch_size": 100,
-    "pretrain_learning_rate": 0.02,
-    "pretrain_greedy_n_iter": 20,
-    "pretrain_n_iter": 50,
-    "pretrain_weight_decay": 2e-4,
-    "learning_rate": 0.1,
+    "pretrain_batch_size": 20,
+    "pretrain_greedy_n_iter": 25,
+    "pretrain_n_iter": 0,
+    "solver": "adam",
+    "learning_rate": 0.001,
     "batch_size": 100,
     "random_state": 0,
 }
-DROPOUT = {"dropout": 0.5, "input_dropout": 0.2, "max_norm": 4.0, "learning_rate": 0.3}
+DROPOUT = {"dropout": 0.3, "input_dropout": 0.1}
 # Of every run: settings and epochs.
 DENSITIES = {
     "likelihood": (DENSITY | {"pretrain_n_iter": 30}, 110),
@@ -62,8 +61,8 @@ DENSITIES = {
     "uncentred": (DENSITY | {"pretrain_n_iter": 0, "centering": False}, 30),
 }
 CLASSIFIERS = {
-    "fine-tuned": (CLASSES, 60),
-    "fine-tuned, dropout": (CLASSES | DROPOUT, 150),
+    "fine-tuned": (CLASSES, 20),
+    "fine-tuned, dropout": (CLASSES | DROPOUT, 40),
     "multi-prediction": (
         {
             "objective": "multi_prediction",

@@ -25,29 +25,23 @@ from sklearn.base import clone
 from data import load_mnist
 from sklearn_ebm import DBNClassifier
 
-PRETRAINING = {"pretrain_batch_size": 20, "pretrain_n_iter": 50}
-DROPOUT = {
-    "dropout": 0.5,
-    "input_dropout": 0.2,
-    "max_norm": 4.0,
-    "learning_rate": 0.3,
-    "momentum": 0.9,
-    "batch_size": 100,
-}
+PRETRAINING = {"pretrain_batch_size": 20, "pretrain_n_iter": 25}
+ADAM = {"solver": "adam", "learning_rate": 0.001, "batch_size": 100}
+DROPOUT = {"dropout": 0.5, "input_dropout": 0.2}
 # Parameters that pretraining does not depend on.
-FINE_TUNING = "dropout", "input_dropout", "max_norm", "momentum", "batch_size"
+FINE_TUNING = "solver", "dropout", "input_dropout", "batch_size"
 # Of every run: hidden layers, settings, epochs, and how many labels (None: all).
 RUNS = {
     "fine-tuned": (
         (1000, 1000, 1000),
-        {**PRETRAINING, "learning_rate": 0.1, "batch_size": 100},
-        60,
+        {**PRETRAINING, **ADAM},
+        20,
         None,
     ),
     "fine-tuned, dropout": (
         (1000, 1000, 1000),
-        {**PRETRAINING, **DROPOUT},
-        200,
+        {**PRETRAINING, **ADAM, **DROPOUT},
+        100,
         None,
     ),
     "few labels": (

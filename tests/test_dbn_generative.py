@@ -167,6 +167,7 @@ def test_layers_are_a_stack_and_a_top_of_its_means(digits, labels):
     top = RBMClassifier(
         7,
         objective="generative",
+        learning_rate=0.1,
         n_iter=3,
         batch_size=16,
         weight_decay=0.01,
@@ -184,7 +185,12 @@ def test_one_layer_is_the_classification_machine(digits, labels):
     X, y = digits[:200], labels[:200]
     net = small((7,), learning_rate_schedule="constant").fit(X, y)
     top = RBMClassifier(
-        7, objective="generative", n_iter=3, batch_size=16, random_state=0
+        7,
+        objective="generative",
+        learning_rate=0.1,
+        n_iter=3,
+        batch_size=16,
+        random_state=0,
     ).fit(X, y)
     assert_same(net.coefs_, [top.components_.T.copy()])
     assert_same(net.predict_log_proba(X), log_softmax(net.decision_function(X), axis=1))
@@ -231,7 +237,7 @@ def test_unlabelled_rows_are_learned_from(digits, labels):
     )
     top = RBMClassifier(
         7, objective="generative", n_iter=3, batch_size=16, unlabeled=-1
-    ).set_params(random_state=rng, learning_rate_schedule="linear")
+    ).set_params(random_state=rng, learning_rate=0.1, learning_rate_schedule="linear")
     top.fit(H, y)
     np.testing.assert_allclose(net.coefs_[1], top.components_.T, atol=1e-8)
 

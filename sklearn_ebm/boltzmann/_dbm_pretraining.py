@@ -104,7 +104,6 @@ def _trainer(estimator, state, rows, k, weights, connected, biases, up, down):
     columns, first = estimator._columns(), k == 0
     shift = state["shift"] if first else 0.0
     scale = state["scale"] if first else 1.0
-    n_chains = estimator.n_chains or estimator.batch_size
     key = state["key"] ^ (LAYER_KEY + k)
     centred = estimator.centering
     seen = (rows.column_means - shift) / scale
@@ -117,12 +116,7 @@ def _trainer(estimator, state, rows, k, weights, connected, biases, up, down):
         biases[k],
         state["log_variance"][:n_visible] if first else 0.0,
         batch_size=estimator.batch_size,
-        chains=evaluate(
-            BERNOULLI.kernel(n_hidden),
-            np.tile(biases[k + 1], (n_chains, 1)),
-            Wanted.DRAWS,
-            key=key,
-        ),
+        chains=_chains(estimator, biases[k + 1], key),
         key=key,
         step=1,
         n_gibbs_steps=1,
@@ -142,6 +136,15 @@ def _trainer(estimator, state, rows, k, weights, connected, biases, up, down):
     if estimator.momentum:
         trainer.start_velocity()
     return trainer
+
+
+def _chains(estimator, bias, key):
+    """First states of the persistent chains, or None for contrastive divergence."""
+    if not estimator._greedy_chains_persist:
+        return None
+    n_chains = estimator.n_chains or estimator.batch_size
+    means = np.tile(bias, (n_chains, 1))
+    return evaluate(BERNOULLI.kernel(len(bias)), means, Wanted.DRAWS, key=key)
 
 
 def _means(X, trainer, dtype, estimator, up):

@@ -36,6 +36,9 @@ class TrainedDBM(Training, FittedDBM):
     fast_learning_rate = 0.0
     early_stopping = False
     monitor = None
+    # Whether the greedy pretraining has chains that go on. Without (CD-1) its hidden
+    # units say more of the rows, and the machine is a worse model of them.
+    _greedy_chains_persist = True
 
     @property
     def _hidden_sizes(self):

@@ -13,7 +13,7 @@ from .._deep_machines import DeepMachine
 from .._network import Dropout, Network, Softmax, dense
 from .._validation import check_rows
 from ..layered import Layered
-from ._fine_tuned import random_params
+from ._fine_tuned import PRETRAINING, random_params
 from .dbm import DBMTransformer
 
 # Change of a mean below which a row has settled, as for `DBMTransformer`.
@@ -59,7 +59,9 @@ class Unrolled:
             n_mean_field_steps=model.n_mean_field_steps,
             verbose=model.verbose,
             random_state=rng,
+            centering=PRETRAINING["centering"],
         )
+        dbm._greedy_chains_persist = PRETRAINING["persistent"]
         dbm._title = f"{type(model).__name__}, pretraining"
         try:
             dbm.fit(X)

@@ -55,14 +55,14 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         Weight of the generative part of the hybrid objective. The other objectives
         have no use for it.
 
-    learning_rate : float, default=0.1
+    learning_rate : float, default=0.2
         Size of a step along the gradient of the objective (in nats a row).
 
     batch_size : int, default=10
         Number of rows in a minibatch. The last minibatch of an epoch may be
         shorter; its gradient is a mean over its own rows.
 
-    n_iter : int, default=10
+    n_iter : int, default=50
         Number of epochs: passes over the training data.
 
     verbose : int, default=0
@@ -243,9 +243,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         *,
         objective="discriminative",
         alpha=0.01,
-        learning_rate=0.1,
+        learning_rate=0.2,
         batch_size=10,
-        n_iter=10,
+        n_iter=50,
         verbose=0,
         random_state=None,
         n_gibbs_steps=1,
