@@ -75,7 +75,7 @@ CLASSIFIERS = [
         pretrain_n_iter=2,
         random_state=0,
     ),
-    DBMClassifier((8, 6), batch_size=10, n_iter=20, pretrain_n_iter=3, random_state=0),
+    DBMClassifier((8, 6), batch_size=10, n_iter=60, pretrain_n_iter=3, random_state=0),
     DBMClassifier(
         (6, 4, 3),
         visible="gaussian",
