@@ -15,7 +15,7 @@ from ._products cimport multiply
 from ._simd cimport Leaves, select_leaves
 
 from ._openmp import effective_n_threads
-from ._products import single_threaded_blas
+from ._products import single_threaded_products
 
 cdef enum:
     # Numbers in a block of rows, and the rows that fill a tile of a product.
@@ -65,7 +65,7 @@ def exponents(
     memory = aligned(n_threads * room_size * sizeof(double))
     cdef double *room = <double *> address(memory)
     cdef const Leaves *leaves = select_leaves(sizeof(double))
-    with single_threaded_blas:
+    with single_threaded_products:
         for block in prange(
             n_blocks, nogil=True, num_threads=n_threads, schedule="static"
         ):

@@ -20,7 +20,7 @@ from ._simd cimport (
     HYPERBOLIC_SOURCE, STUDENT_SOURCE, TANH_SOURCE, Leaves, select_leaves,
 )
 
-from ._products import single_threaded_blas
+from ._products import single_threaded_products
 
 cdef enum:
     # Bytes of a block of sources; derivatives and squares take three times as many.
@@ -96,7 +96,7 @@ def add_moments(
     cdef Py_ssize_t room_size = (4 * n + width) * width * sizeof(real)
     memory = aligned(n_threads * room_size)
     cdef char *room = address(memory)
-    with single_threaded_blas:
+    with single_threaded_products:
         for strand in prange(
             n_strands, nogil=True, num_threads=n_threads, schedule="dynamic"
         ):

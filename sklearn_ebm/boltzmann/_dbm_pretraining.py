@@ -6,16 +6,15 @@ from .._machines import Way, chunks
 from .._rows import Rows
 from .._training import Division, Run, minibatch_rates
 from .._unit_trainer import UnitTrainer
-from .._units import Kind, Wanted, evaluate
+from .._units import Wanted, evaluate
 from ..layered import blocks, unfolded
-from ..units import as_unit
+from ..units import UNBOUNDED, as_unit, kinds_of
 from ._trained import OFFSET_RATE
 
 BERNOULLI = as_unit("bernoulli")
 # Learning rates by default. Hidden units that hear their input twice, and visible ones
 # that may answer with any number, can drive each other up without end at the first.
 RATE, UNBOUNDED_RATE = 0.1, 0.01
-BOUNDED = [Kind.BERNOULLI, Kind.SPIN, Kind.CATEGORICAL]
 # Makes the random key of a layer another than that of the joint training.
 LAYER_KEY = 0xD6E8FEB86659FD93
 
@@ -94,8 +93,8 @@ def _learning_rate(estimator, k):
     """Learning rate of layer k."""
     if estimator.pretrain_learning_rate is not None:
         return estimator.pretrain_learning_rate
-    bounded = k > 0 or np.isin(estimator._columns().kinds, BOUNDED).all()
-    return RATE if bounded else UNBOUNDED_RATE
+    unbounded = k == 0 and UNBOUNDED & kinds_of(estimator._columns().unit)
+    return UNBOUNDED_RATE if unbounded else RATE
 
 
 def _trainer(estimator, state, rows, k, weights, connected, biases, up, down):
