@@ -131,12 +131,13 @@ static const Leaves NAME(leaves) = {
     NAME(normals), NAME(exponential), NAME(step_row), NAME(share_rows),
     NAME(scale_row), NAME(largest_change), MULTIPLY, SPARSE_CODES,
     NAME(class_means), NAME(add_lists), NAME(add_scaled), NAME(ascend),
-    NAME(sources), NAME(deviate)};
+    NAME(sources), FACTORS};
 
 #undef STRING
 #undef STRING_
 #undef FLUSH
 #undef SPARSE_CODES
+#undef FACTORS
 #undef MULTIPLY
 #undef FUSED
 #undef SPREAD

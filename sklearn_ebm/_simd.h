@@ -23,6 +23,8 @@
 #define PANEL_BYTES 64
 /* How many panels share one reading of a list of active units. */
 #define GROUP 4
+/* Rows of a linear factor model that are worked on together. */
+#define FACTOR_ROWS 4
 /* After so many panels end_gains must be called. */
 #define FLUSH_GAINS 32
 /* Bytes of the table that sum_words makes of 64 units. */
@@ -183,7 +185,11 @@ typedef struct {
                    double, double, double);
     void (*sources)(int, const char *, ptrdiff_t, const char *, ptrdiff_t, ptrdiff_t,
                     char *, char *, char *, double *);
+    /* Of double precision only. */
     double (*deviate)(const void *, const void *, const void *, ptrdiff_t, void *);
+    void (*turn_factors)(const void *, ptrdiff_t, ptrdiff_t, void *);
+    void (*explain)(const void *, ptrdiff_t, const void *, const void *, ptrdiff_t,
+                    const char *, ptrdiff_t, void *, double *);
 } Leaves;
 
 /* ---- Philox4x32: Salmon et al. 2011, "Parallel random numbers: as easy as

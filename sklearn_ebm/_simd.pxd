@@ -5,6 +5,7 @@ cdef extern from "_simd.h" nogil:
     enum:
         PANEL_BYTES
         GROUP
+        FACTOR_ROWS
         PHILOX_ROUNDS
         WORD_TABLE_BYTES
         FLUSH_GAINS
@@ -244,9 +245,18 @@ cdef extern from "_simd.h" nogil:
             Py_ssize_t n_rows, Py_ssize_t stride, char *score, char *slope,
             char *square, double *energy,
         ) noexcept nogil
+        # Of double precision only.
         double (*deviate)(
             const void *x, const void *mean, const void *scale, Py_ssize_t n,
             void *out,
+        ) noexcept nogil
+        void (*turn_factors)(
+            const void *factors, Py_ssize_t n_factors, Py_ssize_t n, void *turned,
+        ) noexcept nogil
+        void (*explain)(
+            const void *rows, Py_ssize_t n, const void *loadings, const void *root,
+            Py_ssize_t n_factors, const char *next, Py_ssize_t share, void *room,
+            double *squares,
         ) noexcept nogil
 
     void fetch(const char *at)

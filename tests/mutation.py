@@ -794,9 +794,21 @@ MUTATIONS = [
     # ---- Linear factor models ----
     Mutation(
         "factors: what they explain is added",
+        "_leaves_factors.h",
+        "squares[r] -= ((const REAL *)&sum)[k]",
+        "squares[r] += ((const REAL *)&sum)[k]",
+    ),
+    Mutation(
+        "factors: single precision reads the first row of four",
         "_factor_scores.pyx",
-        "out[r] = out[r] - row[r] * row[r]",
-        "out[r] = out[r] + row[r] * row[r]",
+        "row[j] = X[first + r, j]",
+        "row[j] = X[first, j]",
+    ),
+    Mutation(
+        "factors: those that do not fill a vector are left out",
+        "_leaves_factors.h",
+        "const ptrdiff_t width = (n_factors + LANES - 1) / LANES;",
+        "const ptrdiff_t width = n_factors / LANES;",
     ),
     Mutation(
         "factors: the last columns are left out of the squares",
