@@ -4,8 +4,14 @@ cdef extern from *:
     #ifdef _OPENMP
     #include <omp.h>
     #define SKLEARN_EBM_OPENMP 1
-    /* Binds to the parallel region that calls it. */
-    static inline void team_barrier(void) { _Pragma("omp barrier") }
+    /* Binds to the parallel region that calls it. (A team of one has nobody to wait
+       for, but a barrier of its own would still call the operating system.) */
+    static inline void team_barrier(void)
+    {
+        if (omp_get_num_threads() > 1) {
+            _Pragma("omp barrier")
+        }
+    }
     #else
     #define SKLEARN_EBM_OPENMP 0
     #define omp_get_max_threads() 1

@@ -213,8 +213,9 @@ cdef class Rows:
         cdef Py_ssize_t row
         cdef ActiveRows active = room.at(thread)
         cdef int32_t k
-        cdef double x
-        found[0], found[1], found[3] = INFINITY, -INFINITY, 1
+        # (Not in `found` itself: these stay in registers.)
+        cdef double x, low = INFINITY, high = -INFINITY
+        cdef bint ones = True
         for row in range(
             block * SCAN_BLOCK, min(self.n_rows, (block + 1) * SCAN_BLOCK)
         ):
@@ -224,12 +225,12 @@ cdef class Rows:
                     x = (<double *> active.value)[k]
                 else:
                     x = (<float *> active.value)[k]
-                found[0] = min(found[0], x)
-                found[1] = max(found[1], x)
-                if x != 1:
-                    found[3] = 0
+                low = min(low, x)
+                high = max(high, x)
+                ones = ones and x == 1
                 sums[active.index[k]] += x
             found[2] += active.length[0]
+        found[0], found[1], found[3] = low, high, ones
 
 
 cdef class RowBlock:
