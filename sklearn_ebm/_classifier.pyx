@@ -36,7 +36,7 @@ from ._openmp cimport (
 )
 from ._panels cimport address, aligned
 from ._products cimport multiply
-from ._rows cimport RowBlock, Rows
+from ._rows cimport RowBlock, Rows, lower_bound
 from ._simd cimport (
     PANEL_BYTES,
     PHILOX_ROUNDS,
@@ -80,20 +80,6 @@ cdef struct Parts:
 
 cdef Py_ssize_t _n_panels(Py_ssize_t n, const Leaves *leaves) noexcept nogil:
     return (n + leaves.lanes - 1) // leaves.lanes
-
-
-cdef int32_t _lower_bound(
-    const uint32_t *x, int32_t n, uint32_t least
-) noexcept nogil:
-    """First place in an ascending list whose entry is not below `least`."""
-    cdef int32_t low = 0, middle
-    while low < n:
-        middle = (low + n) // 2
-        if x[middle] < least:
-            low = middle + 1
-        else:
-            n = middle
-    return low
 
 
 cdef double _softmax(double *x, Py_ssize_t n) noexcept nogil:
@@ -390,12 +376,7 @@ cdef class ClassifierTrainer:
 
     def begin_epoch(self, order, rates):
         """Set the order in which `run` shows the rows, and the rate of each batch."""
-        order = np.ascontiguousarray(order, dtype=np.int64)
-        if len(order) and not (0 <= order.min() and order.max() < self.rows.n_rows):
-            raise ValueError("order names rows that are not there")
-        if len(rates) * self.batch_size < len(order):
-            raise ValueError("there are more minibatches than rates")
-        self.order, self.rates = order, np.ascontiguousarray(rates, dtype=np.float64)
+        self.order, self.rates = self.rows.epoch(order, rates, self.batch_size)
         self.log_likelihood, self.n_labelled, self.n_hits = 0, 0, 0
 
     def run(self, Py_ssize_t start, Py_ssize_t stop, int n_threads=1):
@@ -841,7 +822,7 @@ cdef class ClassifierTrainer:
         memset(room, 0, 4 * FEATURES)
         for r in range(n):
             of_row = self.room.at(r)
-            k = _lower_bound(of_row.index, of_row.length[0], <uint32_t> first)
+            k = lower_bound(of_row.index, of_row.length[0], <uint32_t> first)
             while k < of_row.length[0] and of_row.index[k] < first + size:
                 i = of_row.index[k] - first
                 lists.index[i * n + lists.length[i]] = <uint32_t> r

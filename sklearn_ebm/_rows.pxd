@@ -59,3 +59,17 @@ cdef class RowBlock:
         self, Rows rows, Py_ssize_t slot, Py_ssize_t row, int thread
     ) noexcept nogil
     cdef bint note(self, Py_ssize_t slot, Py_ssize_t n, Range *found) noexcept nogil
+
+
+cdef inline int32_t lower_bound(
+    const uint32_t *x, int32_t n, uint32_t least
+) noexcept nogil:
+    """First place in an ascending list whose entry is not below `least`."""
+    cdef int32_t low = 0, middle
+    while low < n:
+        middle = (low + n) // 2
+        if x[middle] < least:
+            low = middle + 1
+        else:
+            n = middle
+    return low

@@ -84,6 +84,15 @@ cdef class Rows:
         """Take what a pass over all rows has found of their values."""
         self.minimum, self.maximum, self.finite = minimum, maximum, finite
 
+    def epoch(self, order, rates, batch_size):
+        """Order of rows and rates of minibatches as kernels take them, checked."""
+        order = np.ascontiguousarray(order, dtype=np.int64)
+        if len(order) and not (0 <= order.min() and order.max() < self.n_rows):
+            raise ValueError("order names rows that are not there")
+        if len(rates) * batch_size < len(order):
+            raise ValueError("there are more minibatches than rates")
+        return order, np.ascontiguousarray(rates, dtype=np.float64)
+
     cdef int32_t read(
         self, Py_ssize_t row, uint64_t *bits, uint32_t *index, void *value,
         char *scratch,

@@ -40,7 +40,7 @@ from ._openmp cimport (
     team_barrier,
 )
 from ._panels cimport Panels, address, aligned
-from ._rows cimport RowBlock, Rows
+from ._rows cimport RowBlock, Rows, lower_bound
 from ._simd cimport (
     GROUP,
     PANEL_BYTES,
@@ -54,20 +54,6 @@ from ._simd cimport (
 )
 
 from ._openmp import effective_n_threads
-
-
-cdef int32_t _lower_bound(
-    const uint32_t *x, int32_t n, uint32_t least
-) noexcept nogil:
-    """First place in an ascending list whose entry is not below `least`."""
-    cdef int32_t low = 0, middle
-    while low < n:
-        middle = (low + n) // 2
-        if x[middle] < least:
-            low = middle + 1
-        else:
-            n = middle
-    return low
 
 
 cdef class Trainer:
@@ -339,12 +325,7 @@ cdef class Trainer:
 
     def begin_epoch(self, order, rates):
         """Set the order in which `run` shows the rows, and the rate of each batch."""
-        order = np.ascontiguousarray(order, dtype=np.int64)
-        if len(order) and not (0 <= order.min() and order.max() < self.rows.n_rows):
-            raise ValueError("order names rows that are not there")
-        if len(rates) * self.batch_size < len(order):
-            raise ValueError("there are more minibatches than rates")
-        self.order, self.rates = order, np.ascontiguousarray(rates, dtype=np.float64)
+        self.order, self.rates = self.rows.epoch(order, rates, self.batch_size)
 
     def run(self, Py_ssize_t start, Py_ssize_t stop, int n_threads=1):
         """Do sweeps start..stop of the epoch.
@@ -573,7 +554,7 @@ cdef class Trainer:
         memset(self.reals.length + 64 * start, 0, 64 * (stop - start) * 4)
         for r in range(n):
             active = self.room.at(r)
-            k = _lower_bound(active.index, active.length[0], <uint32_t> (64 * start))
+            k = lower_bound(active.index, active.length[0], <uint32_t> (64 * start))
             while k < active.length[0] and active.index[k] < 64 * stop:
                 i = active.index[k]
                 i = i * self.reals.stride + self.reals.length[i]

@@ -394,12 +394,7 @@ cdef class UnitTrainer:
 
     def begin_epoch(self, order, rates):
         """Set the order in which `run` shows the rows, and the rate of each batch."""
-        order = np.ascontiguousarray(order, dtype=np.int64)
-        if len(order) and not (0 <= order.min() and order.max() < self.rows.n_rows):
-            raise ValueError("order names rows that are not there")
-        if len(rates) * self.batch_size < len(order):
-            raise ValueError("there are more minibatches than rates")
-        self.order, self.rates = order, np.ascontiguousarray(rates, dtype=np.float64)
+        self.order, self.rates = self.rows.epoch(order, rates, self.batch_size)
 
     def run(self, Py_ssize_t start, Py_ssize_t stop, int n_threads=1):
         """Do sweeps start..stop of the epoch (see `_trainer.Trainer.run`)."""
