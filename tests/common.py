@@ -4,13 +4,18 @@ PUBLIC_ESTIMATORS is the place where a new estimator is added. Fixtures are in
 conftest.py, plain loops to compare the kernels with in reference.py.
 """
 
+import contextlib
+import io
 import itertools
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 
 import joblib
 import numpy as np
@@ -318,8 +323,47 @@ def assert_same_model(found, wanted):
 # ---- Other processes ----
 
 
+def output_of(code):
+    """What Python code prints."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, {"__name__": "__main__"})
+    return printed.getvalue()
+
+
+@cache
+def interpreter(**environment):
+    """Another process that sees what this one sees, but for its environment.
+
+    It stays for all that is to be run in this environment, for its imports take
+    longer than most of that.
+    """
+    before = dict(os.environ)
+    # More threads than cores should not spin for one another.
+    os.environ.update(environment, OMP_WAIT_POLICY="passive")
+    try:
+        process = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+        process.submit(int).result()  # it has started, with this environment
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    return process
+
+
+def run_on_threads(n_threads, code):
+    """Output of code with this number of threads, from an environment that says so."""
+    process = interpreter(OMP_NUM_THREADS=str(n_threads))
+    return process.submit(output_of, code).result(timeout=120)
+
+
+def run_on_instruction_set(isa, code):
+    """Output of code with the kernels of an instruction set, on some threads."""
+    process = interpreter(SKLEARN_EBM_ISA=isa, OMP_NUM_THREADS="3")
+    return process.submit(output_of, code).result(timeout=120)
+
+
 def run_python(code, **environment):
-    """Output of a fresh interpreter that sees what this one sees."""
+    """Output of an interpreter that has done nothing else."""
     path = os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)])
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from common import floats, run_python
+from common import floats, run_on_instruction_set
 from sklearn_ebm._gibbs import instruction_set
 from sklearn_ebm._ica import add_moments, rounds
 from sklearn_ebm.factors._ica_densities import DENSITIES, Sources
@@ -134,14 +134,14 @@ def test_every_instruction_set_is_right(isa):
                 for names in (["laplace"], t.MIXED):
                     t.test_moments_are_those_of_numpy(shape, names, dtype)
     """
-    run_python(code, SKLEARN_EBM_ISA=isa)
+    run_on_instruction_set(isa, code)
 
 
 def test_same_bits_on_instruction_sets_with_products_of_our_own():
     if instruction_set() == "base":
         pytest.skip("this processor has none")
     code = "import test_ica_pass as t; print(t.fingerprint())"
-    assert run_python(code, SKLEARN_EBM_ISA="avx2").strip() == fingerprint()
+    assert run_on_instruction_set("avx2", code).strip() == fingerprint()
 
 
 def test_shapes_must_fit():

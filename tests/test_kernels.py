@@ -1,12 +1,7 @@
 """The kernels against their plain NumPy twins: random bits, sums, chains, scores."""
 
 import hashlib
-import os
-import subprocess
-import sys
-from functools import cache
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +10,7 @@ from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
 import reference
-import sklearn_ebm
+from common import run_on_instruction_set, run_on_threads
 from kernels import (
     BOTH,
     DTYPES,
@@ -473,39 +468,26 @@ def fingerprint():
     print(instruction_set(), effective_n_threads(), digest.hexdigest())
 
 
-@cache
-def run_fingerprint(isa=None, n_threads=1):
-    """Instruction set, number of threads and hash of a fresh process."""
-    env = {k: v for k, v in os.environ.items() if k != "SKLEARN_EBM_ISA"}
-    env["OMP_NUM_THREADS"] = str(n_threads)
-    # More threads than cores should not spin for one another.
-    env["OMP_WAIT_POLICY"] = "passive"
-    if isa:
-        env["SKLEARN_EBM_ISA"] = isa
-    folders = [Path(__file__).parent, Path(sklearn_ebm.__file__).parents[1]]
-    code = (
-        f"import sys; sys.path[:0] = {[str(folder) for folder in folders]}; "
-        "import test_kernels; test_kernels.fingerprint()"
-    )
-    output = subprocess.run(
-        [sys.executable, "-c", code], env=env, capture_output=True, text=True
-    )
-    assert output.returncode == 0, output.stderr
-    return output.stdout.split()
+FINGERPRINT = "import test_kernels; test_kernels.fingerprint()"
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """Instruction set, number of threads and hash where there is one thread."""
+    return run_on_threads(1, FINGERPRINT).split()
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_same_bits_on_every_instruction_set(isa):
-    best, _, digest = run_fingerprint()
-    assert run_fingerprint("base")[::2] == ["base", digest]
+def test_same_bits_on_every_instruction_set(isa, one_thread):
+    best, _, digest = one_thread
     if ISAS.index(isa) > ISAS.index(best):
         pytest.skip(f"this processor has no {isa}")
-    assert run_fingerprint(isa, 3 if openmp_enabled() else 1)[::2] == [isa, digest]
+    assert run_on_instruction_set(isa, FINGERPRINT).split()[::2] == [isa, digest]
 
 
 @pytest.mark.skipif(not openmp_enabled(), reason="built without OpenMP")
-@pytest.mark.parametrize("n_threads", [1, 2, 3, 7])
-def test_same_bits_on_any_number_of_threads(n_threads):
-    _, used, digest = run_fingerprint(None, n_threads)
+@pytest.mark.parametrize("n_threads", [2, 3, 7])
+def test_same_bits_on_any_number_of_threads(n_threads, one_thread):
+    _, used, digest = run_on_threads(n_threads, FINGERPRINT).split()
     assert used == str(n_threads)
-    assert digest == run_fingerprint("base")[2]
+    assert one_thread[1:] == ["1", digest]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from common import all_states, floats, random_model, run_python
+from common import all_states, floats, random_model, run_on_threads
 from sklearn_ebm import BernoulliRBM, DBMTransformer
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import (
@@ -159,7 +159,7 @@ for method in ("ais", "tempering"):
 
 
 def test_estimates_do_not_depend_on_the_number_of_threads():
-    found = {run_python(THREADS, OMP_NUM_THREADS=str(n)) for n in (1, 2, 3, 7)}
+    found = {run_on_threads(n_threads, THREADS) for n_threads in (1, 2, 3, 7)}
     assert len(found) == 1
 
 

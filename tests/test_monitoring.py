@@ -21,7 +21,7 @@ from common import (
     large_data,
     model_with,
     outputs,
-    run_python,
+    run_on_threads,
 )
 from sklearn_ebm import BernoulliRBM
 from sklearn_ebm.monitoring import MONITOR_ROWS, Stopping
@@ -436,7 +436,7 @@ def test_any_number_of_threads():
             print(kind, joblib.hash(t.fitted_state(t.clone(rbm).fit(X))), sep=":")
     """
     for n_threads in (1, 2, 3):
-        lines = run_python(code, OMP_NUM_THREADS=str(n_threads)).splitlines()
+        lines = run_on_threads(n_threads, code).splitlines()
         assert dict(line.split(":") for line in lines) == wanted
 
 

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from scipy.stats import binomtest, chi2, t
 from threadpoolctl import threadpool_limits
 
-from common import model_with, run_python
+from common import model_with, run_on_instruction_set
 from kernels import DTYPES, KEY, bits, kernel_logistic
 from reference import Path as Twin
 from reference import (
@@ -317,7 +317,7 @@ def test_every_instruction_set_gives_the_same_bits():
     )
     digest = joblib.hash(on_the_way())
     for isa in ["base", "avx2"]:
-        used, found = run_python(code, SKLEARN_EBM_ISA=isa).split()
+        used, found = run_on_instruction_set(isa, code).split()
         assert used in ("base", isa)
         assert found == digest
 

@@ -16,7 +16,7 @@ from common import (
     assert_same_model,
     floats,
     interrupted_after,
-    run_python,
+    run_on_threads,
 )
 from reference import (
     DRAW_DATA,
@@ -525,7 +525,7 @@ def test_any_number_of_threads_gives_the_same_bits():
         wanted = threads_results()
     for n_threads in (2, 3):
         code = "import test_rbm_classifier as t; print(t.threads_results())"
-        assert run_python(code, OMP_NUM_THREADS=str(n_threads)).strip() == str(wanted)
+        assert run_on_threads(n_threads, code).strip() == str(wanted)
 
 
 # ---- Rows without a label ----

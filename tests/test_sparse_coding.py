@@ -14,7 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, orthogonal_mp
 from threadpoolctl import threadpool_limits
 
-from common import assert_same, assert_same_model, interrupted_after, run_python
+from common import (
+    assert_same,
+    assert_same_model,
+    interrupted_after,
+    run_on_instruction_set,
+)
 from sklearn_ebm import SparseCoding
 from sklearn_ebm._sparse_codes import Matrix, add_moments, update_atoms
 from sklearn_ebm.factors import _dictionary
@@ -473,7 +478,7 @@ def test_any_number_of_threads_gives_the_same_bits(n_threads, one_thread):
 @pytest.mark.parametrize("isa", ["base", "avx2"])
 def test_any_instruction_set_gives_the_same_bits(isa, one_thread):
     code = "import test_sparse_coding as t; print(t.results())"
-    assert run_python(code, SKLEARN_EBM_ISA=isa).strip() == str(one_thread)
+    assert run_on_instruction_set(isa, code).strip() == str(one_thread)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from common import (
     large_data,
     large_results,
     outputs,
+    run_on_threads,
     run_python,
 )
 
@@ -35,7 +36,7 @@ def one_thread():
 @pytest.mark.parametrize("n_threads", [1, 2, 3, 7])
 def test_any_number_of_threads_gives_the_same_bits(n_threads, one_thread):
     code = "import json, common; print(json.dumps(common.large_results()))"
-    found = json.loads(run_python(code, OMP_NUM_THREADS=str(n_threads)))
+    found = json.loads(run_on_threads(n_threads, code))
     assert found.keys() == one_thread.keys()
     assert [key for key in found if found[key] != one_thread[key]] == []
 

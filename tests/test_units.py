@@ -1,7 +1,6 @@
 """Units of every kind: formulas and draws."""
 
 import hashlib
-from functools import cache
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from scipy.stats import chi2, kstest, norm, poisson
 from threadpoolctl import threadpool_limits
 
 import reference_units as twin
-from common import floats, run_python
+from common import floats, run_on_instruction_set, run_on_threads
 from reference import chi_square_p_value, generator
 from sklearn_ebm import RBM
 from sklearn_ebm._gibbs import instruction_set
@@ -454,15 +453,10 @@ def fingerprint():
     print(instruction_set(), digest.hexdigest())
 
 
-@cache
-def run_fingerprint(isa=""):
-    code = "import test_units; test_units.fingerprint()"
-    return run_python(code, SKLEARN_EBM_ISA=isa).split()
-
-
 @pytest.mark.parametrize("isa", ISAS)
 def test_same_bits_on_every_instruction_set(isa):
-    best, digest = run_fingerprint()
+    code = "import test_units; test_units.fingerprint()"
+    best, digest = run_on_threads(1, code).split()
     if ISAS.index(isa) > ISAS.index(best):
         pytest.skip(f"this processor has no {isa}")
-    assert run_fingerprint(isa) == [isa, digest]
+    assert run_on_instruction_set(isa, code).split() == [isa, digest]
