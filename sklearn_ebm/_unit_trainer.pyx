@@ -319,6 +319,9 @@ cdef class UnitTrainer:
     def start_average(self):
         """Begin a new average of the parameters over the coming minibatches."""
         self.average = self._bytes("average", self.n_visible * self.h_bytes)
+        # From zero like the weights': from another average, the first would be rounded.
+        for name in ("b_average", "c_average", "log_variance_average"):
+            self._vector(name)[:] = 0
         self.averaging, self.n_averaged = True, 0
 
     def averages(self):
