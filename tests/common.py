@@ -5,6 +5,7 @@ conftest.py, plain loops to compare the kernels with in reference.py.
 """
 
 import contextlib
+import copy
 import io
 import itertools
 import multiprocessing
@@ -21,6 +22,7 @@ import joblib
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
+from sklearn.datasets import load_digits
 
 from sklearn_ebm import (
     ICA,
@@ -224,6 +226,20 @@ def labels_for(model, X):
 def fit(model, X, method="fit"):
     """Fit an estimator to X by one of its methods, and to labels if it needs them."""
     return getattr(model, method)(X, *labels_for(model, X))
+
+
+@cache
+def fitted_once(estimator):
+    """The model of the first 100 digits, which is to be left alone."""
+    return fit(clone(estimator), load_digits().data[:100] / 16)
+
+
+def fitted(estimator):
+    """The model of the first 100 digits, as a copy of one that is fitted only once.
+
+    What copies promise is tested in test_contract.py.
+    """
+    return copy.deepcopy(fitted_once(estimator))
 
 
 # ---- What is compared ----

@@ -555,9 +555,9 @@ def test_no_drift(sampler, kind, dtype, wide):
     small = Small(dtype, wide=wide)
     stationary, _ = law_of(sampler, small)
     start = generator(13).choice(len(stationary), N_CHAINS, p=stationary)
-    for n_steps in [1, 4, 16]:
-        end = sampler(small, start, n_steps, kind, n_steps)
-        counts = np.bincount(end, minlength=len(stationary))
+    for n_steps in [1, 3, 12]:
+        start = sampler(small, start, n_steps, kind, n_steps)
+        counts = np.bincount(start, minlength=len(stationary))
         assert chi_square_p_value(counts, stationary) > RARE
 
 

@@ -18,6 +18,7 @@ from common import (
     every_estimator,
     every_rbm,
     fit,
+    fitted,
     fitted_state,
     large_data,
     large_results,
@@ -80,7 +81,7 @@ def test_reading_from_several_threads(estimator, digits):
 
 @every_estimator
 def test_reading_one_model_from_several_threads(estimator, digits):
-    model = fit(clone(estimator), digits[:600])
+    model = fitted(estimator)
     wanted = outputs(model, digits)
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: outputs(model, digits), range(8)):
