@@ -15,7 +15,6 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 
 import joblib
@@ -78,11 +77,18 @@ CLASSIFIERS = [
         learning_rate=0.01,
         dropout=0.1,
         max_norm=4.0,
-        n_iter=60,
+        n_iter=30,
         pretrain_n_iter=2,
         random_state=0,
     ),
-    DBMClassifier((8, 6), batch_size=10, n_iter=60, pretrain_n_iter=3, random_state=0),
+    DBMClassifier(
+        (8, 6),
+        learning_rate=0.3,
+        batch_size=10,
+        n_iter=20,
+        pretrain_n_iter=3,
+        random_state=0,
+    ),
     DBMClassifier(
         (6, 4, 3),
         visible="gaussian",
@@ -97,8 +103,9 @@ CLASSIFIERS = [
         (6, 4),
         objective="multi_prediction",
         n_mean_field_steps=3,
-        batch_size=10,
-        n_iter=10,
+        learning_rate=0.2,
+        batch_size=20,
+        n_iter=8,
         random_state=0,
     ),
     DBNClassifier(8, solver="lbfgs", pretrain=False, n_iter=40, random_state=0),
@@ -107,7 +114,7 @@ CLASSIFIERS = [
         objective="generative",
         learning_rate=0.5,
         batch_size=10,
-        n_iter=60,
+        n_iter=30,
         pretrain_n_iter=20,
         random_state=0,
     ),
@@ -116,9 +123,9 @@ REGRESSORS = [
     DBNRegressor(
         (8, 6),
         visible="gaussian",
-        learning_rate=0.01,
+        learning_rate=0.03,
         batch_size=10,
-        n_iter=60,
+        n_iter=20,
         pretrain_n_iter=2,
         random_state=0,
     ),
@@ -347,6 +354,12 @@ def output_of(code):
     return printed.getvalue()
 
 
+def outputs_of(processes, code):
+    """What each of the processes prints, all at work at once."""
+    started = [process.apply_async(output_of, (code,)) for process in processes]
+    return [result.get(timeout=120) for result in started]
+
+
 @cache
 def interpreter(**environment):
     """Another process that sees what this one sees, but for its environment.
@@ -358,24 +371,23 @@ def interpreter(**environment):
     # More threads than cores should not spin for one another.
     os.environ.update(environment, OMP_WAIT_POLICY="passive")
     try:
-        process = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
-        process.submit(int).result()  # it has started, with this environment
+        # (A daemon: one that hangs is killed at the end.)
+        return multiprocessing.get_context("spawn").Pool(1)
     finally:
         os.environ.clear()
         os.environ.update(before)
-    return process
 
 
-def run_on_threads(n_threads, code):
-    """Output of code with this number of threads, from an environment that says so."""
-    process = interpreter(OMP_NUM_THREADS=str(n_threads))
-    return process.submit(output_of, code).result(timeout=120)
+def run_on_threads(numbers, code):
+    """Outputs of code where the environment asks for these numbers of threads."""
+    processes = [interpreter(OMP_NUM_THREADS=str(n)) for n in numbers]
+    return outputs_of(processes, code)
 
 
-def run_on_instruction_set(isa, code):
-    """Output of code with the kernels of an instruction set, on some threads."""
-    process = interpreter(SKLEARN_EBM_ISA=isa, OMP_NUM_THREADS="3")
-    return process.submit(output_of, code).result(timeout=120)
+def run_on_instruction_sets(names, code):
+    """Outputs of code with the kernels of these instruction sets, on some threads."""
+    processes = [interpreter(SKLEARN_EBM_ISA=n, OMP_NUM_THREADS="3") for n in names]
+    return outputs_of(processes, code)
 
 
 def run_python(code, **environment):

@@ -102,9 +102,9 @@ def test_copy_is_the_same_model(estimator, digits, tmp_path):
 def test_copy_goes_on_like_the_original(estimator, digits, tmp_path):
     model = fit(clone(estimator), digits[:100])
     twins = {how: copied(model, tmp_path) for how, copied in COPIES.items()}
-    wanted = fitted_state(go_on(model, digits[50:150])), draws(model, digits)
+    wanted = fitted_state(go_on(model, digits[50:150])), draws(model, digits[:300])
     for how, twin in twins.items():
-        found = fitted_state(go_on(twin, digits[50:150])), draws(twin, digits)
+        found = fitted_state(go_on(twin, digits[50:150])), draws(twin, digits[:300])
         assert_same(found, wanted, how)
 
 
@@ -426,6 +426,9 @@ def test_grid_search_needs_no_scorer(estimator, digits):
         grid = {"hidden_layer_sizes": [(1, 1), (16, 4)]}
     elif "n_joint" in estimator.get_params():
         grid = {"n_joint": [1, 8]}
+    estimator = clone(estimator)
+    if "n_iter" in estimator.get_params():
+        estimator.set_params(n_iter=2)
     search = GridSearchCV(estimator, grid, cv=2, error_score="raise")
     X = digits[:150]
     fit(search, X)

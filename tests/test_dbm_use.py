@@ -143,7 +143,9 @@ def test_sparse_bits_give_the_same_model(binary_digits):
 def test_no_dense_copy_of_the_data(container):
     rng = np.random.default_rng(0)
     X = container((rng.random((100_000, 100)) < 0.05).astype(np.uint8))
-    model = DBMTransformer((5, 4), batch_size=500, n_iter=1, random_state=0)
+    model = DBMTransformer(
+        (5, 4), batch_size=500, n_iter=1, pretrain_n_iter=1, random_state=0
+    )
     tracemalloc.start()
     try:
         model.fit(X).transform(X)

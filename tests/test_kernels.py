@@ -10,7 +10,7 @@ from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
 import reference
-from common import run_on_instruction_set, run_on_threads
+from common import run_on_instruction_sets, run_on_threads
 from kernels import (
     BOTH,
     DTYPES,
@@ -468,26 +468,33 @@ def fingerprint():
     print(instruction_set(), effective_n_threads(), digest.hexdigest())
 
 
-FINGERPRINT = "import test_kernels; test_kernels.fingerprint()"
+CODE = "import test_kernels; test_kernels.fingerprint()"
 
 
 @pytest.fixture(scope="module")
-def one_thread():
-    """Instruction set, number of threads and hash where there is one thread."""
-    return run_on_threads(1, FINGERPRINT).split()
+def by_threads():
+    """Instruction set, number of threads and hash, by the threads asked for."""
+    numbers = [1, 2, 3, 7]
+    lines = run_on_threads(numbers, CODE)
+    return {n: line.split() for n, line in zip(numbers, lines)}
+
+
+@pytest.fixture(scope="module")
+def by_isa():
+    """The same by the instruction set asked for."""
+    lines = run_on_instruction_sets(ISAS, CODE)
+    return {isa: line.split() for isa, line in zip(ISAS, lines)}
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_same_bits_on_every_instruction_set(isa, one_thread):
-    best, _, digest = one_thread
+def test_same_bits_on_every_instruction_set(isa, by_threads, by_isa):
+    best, _, digest = by_threads[1]
     if ISAS.index(isa) > ISAS.index(best):
         pytest.skip(f"this processor has no {isa}")
-    assert run_on_instruction_set(isa, FINGERPRINT).split()[::2] == [isa, digest]
+    assert by_isa[isa][::2] == [isa, digest]
 
 
 @pytest.mark.skipif(not openmp_enabled(), reason="built without OpenMP")
-@pytest.mark.parametrize("n_threads", [2, 3, 7])
-def test_same_bits_on_any_number_of_threads(n_threads, one_thread):
-    _, used, digest = run_on_threads(n_threads, FINGERPRINT).split()
-    assert used == str(n_threads)
-    assert one_thread[1:] == ["1", digest]
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 7])
+def test_same_bits_on_any_number_of_threads(n_threads, by_threads, by_isa):
+    assert by_threads[n_threads][1:] == [str(n_threads), by_isa["base"][2]]

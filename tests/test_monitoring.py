@@ -435,9 +435,8 @@ def test_any_number_of_threads():
         for kind, X in t.large_data().items():
             print(kind, joblib.hash(t.fitted_state(t.clone(rbm).fit(X))), sep=":")
     """
-    for n_threads in (1, 2, 3):
-        lines = run_on_threads(n_threads, code).splitlines()
-        assert dict(line.split(":") for line in lines) == wanted
+    for printed in run_on_threads([1, 2, 3], code):
+        assert dict(line.split(":") for line in printed.splitlines()) == wanted
 
 
 def test_same_seed_same_model(noise):

@@ -523,9 +523,9 @@ def threads_results():
 def test_any_number_of_threads_gives_the_same_bits():
     with threadpool_limits(1):
         wanted = threads_results()
-    for n_threads in (2, 3):
-        code = "import test_rbm_classifier as t; print(t.threads_results())"
-        assert run_on_threads(n_threads, code).strip() == str(wanted)
+    code = "import test_rbm_classifier as t; print(t.threads_results())"
+    for printed in run_on_threads([2, 3], code):
+        assert printed.strip() == str(wanted)
 
 
 # ---- Rows without a label ----
