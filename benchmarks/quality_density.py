@@ -5,7 +5,8 @@
 PATH/debd holds a .npz file for each set, with arrays X_train, X_valid and X_test of
 zeros and ones. One recipe for all sets: PCD with a learning rate (0.1, or 0.03 for
 fewer than 5 000 rows) that falls linearly to zero, over a grid of sizes, weight decays
-and epochs; the model is chosen by the estimated log-likelihood of the validation part
+and epochs; for fewer than 5 000 rows the best of these settings once more with chains
+that exchange ten temperatures, which allow a rate of 0.2. The model is chosen by the estimated log-likelihood of the validation part
 (the lower of forward and reverse annealed importance sampling) and then looked at
 once on the test part. Exact where there are at most 20 variables. Nats a row.
 """
@@ -20,6 +21,8 @@ import numpy as np
 from sklearn_ebm import BernoulliRBM
 from sklearn_ebm.likelihood import log_partition
 
+SMALL = 5000  # rows: fewer leave time for
+TEMPERED = {"n_temperatures": 10, "learning_rate": 0.2}
 BASE = {"batch_size": 100, "learning_rate_schedule": "linear"}
 GRID = {
     "n_components": [200, 400],
@@ -57,13 +60,23 @@ def run(name, path, seed):
     with np.load(path) as data:
         train, valid, test = (data[f"X_{part}"] for part in ("train", "valid", "test"))
     begin = time.perf_counter()
-    base = BASE | {"learning_rate": 0.1 if len(train) >= 5000 else 0.03}
-    found = []
-    for values in itertools.product(*GRID.values()):
-        settings = dict(zip(GRID, values, strict=True))
-        model = BernoulliRBM(**base, **settings, random_state=seed).fit(train)
-        found.append((min(scores(model, valid, 10_000)), settings, model))
-    score, settings, model = max(found, key=lambda entry: entry[0])
+    small = len(train) < SMALL
+    base = BASE | {"learning_rate": 0.03 if small else 0.1, "random_state": seed}
+
+    def candidate(**settings):
+        model = BernoulliRBM(**base | settings).fit(train)
+        return min(scores(model, valid, 10_000)), settings, model
+
+    best = max(
+        (
+            candidate(**dict(zip(GRID, values, strict=True)))
+            for values in itertools.product(*GRID.values())
+        ),
+        key=lambda entry: entry[0],
+    )
+    if small:
+        best = max(best, candidate(**best[1], **TEMPERED), key=lambda entry: entry[0])
+    score, settings, model = best
     forward, reverse = scores(model, test, 20_000)
     seconds = time.perf_counter() - begin
     print(
