@@ -332,9 +332,9 @@ def test_sizes_of_layers_cannot_change_in_training(sizes):
     model = DBMTransformer((4, 3), n_iter=1, random_state=0).fit(X)
     before = copy.deepcopy(model)
     model.set_params(hidden_layer_sizes=sizes)
-    with pytest.raises(ValueError, match=r"hidden_layer_sizes=.* has \[4, 3\]"):
+    with pytest.raises(ValueError, match=r"hidden_layer_sizes=.* has \(4, 3\)"):
         model.partial_fit(X)
-    with pytest.raises(ValueError, match=r"hidden_layer_sizes=.* has \[4, 3\]"):
+    with pytest.raises(ValueError, match=r"hidden_layer_sizes=.* has \(4, 3\)"):
         model.set_params(warm_start=True).fit(X)
     assert_same_model(model, before)
 

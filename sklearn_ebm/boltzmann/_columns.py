@@ -49,21 +49,7 @@ class Columns:
 
     def __init__(self, visible, X, names=None, n_categories=None):
         n_features = X.shape[1]
-        self.specs, owner = [visible], np.zeros(n_features, int)
-        if isinstance(visible, (list, Mixed)):
-            visible = _pairs(visible, n_features)
-            self.specs = [unit for _, unit in visible]
-            owner[:] = -1
-            for number, (columns, _) in enumerate(visible):
-                columns = column_indices(columns, n_features, names)
-                if (owner[columns] >= 0).any():
-                    raise ValueError(f"visible names columns {columns} more than once.")
-                owner[columns] = number
-            if (owner < 0).any():
-                raise ValueError(
-                    "visible says nothing of the columns "
-                    f"{np.flatnonzero(owner < 0).tolist()}."
-                )
+        self.specs, owner = owners_of(visible, n_features, names)
         units = [None if s == CODES else as_unit(s) for s in self.specs]
         codes = np.array([unit is None for unit in units])[owner]
         self.n_categories = n_categories
@@ -175,6 +161,23 @@ class Columns:
             columns.append(part)
             at += n
         return np.hstack(columns)
+
+
+def owners_of(visible, n_features, names=None):
+    """What there is among the columns, and the number of it for each of them."""
+    if not isinstance(visible, (list, Mixed)):
+        return [visible], np.zeros(n_features, int)
+    visible, owner = _pairs(visible, n_features), np.full(n_features, -1)
+    for number, (columns, _) in enumerate(visible):
+        columns = column_indices(columns, n_features, names)
+        if (owner[columns] >= 0).any():
+            raise ValueError(f"visible names columns {columns} more than once.")
+        owner[columns] = number
+    if (owner < 0).any():
+        raise ValueError(
+            f"visible says nothing of the columns {np.flatnonzero(owner < 0).tolist()}."
+        )
+    return [unit for _, unit in visible], owner
 
 
 def _pairs(visible, n_features):

@@ -29,6 +29,7 @@ from .._validation import (
 )
 from ..monitoring import Stopping, extended
 from ._stack import new_stack, one_a_layer, pretrain, recognition
+from ._structure import check_structure, sizes_in_words
 
 # How the stack is trained, beside what the user says. Hidden units of machines that are
 # not centred are sparser, and those of contrastive divergence say more of the rows than
@@ -166,17 +167,12 @@ class FineTuned(
         for name in ("pretrain_learning_rate", "pretrain_n_iter"):
             one_a_layer(getattr(self, name), len(self._sizes()), name)
 
-    def _check_sizes(self):
-        """Refuse to go on with a net of other layers."""
-        sizes = self._fitted_sizes()
-        if self._sizes() != sizes:
-            raise ValueError(
-                f"hidden_layer_sizes={self.hidden_layer_sizes!r} does not fit the "
-                f"model that training goes on from, which has {tuple(sizes)}."
-            )
-
-    def _fitted_sizes(self):
-        return self._state["sizes"]
+    def _structure(self):
+        """What the net is made of (see `check_structure`)."""
+        return {
+            "hidden_layer_sizes": sizes_in_words(self.hidden_layer_sizes),
+            "visible": repr(self.visible),
+        }
 
     def _sizes(self):
         return np.ravel(self.hidden_layer_sizes).tolist()
@@ -201,7 +197,7 @@ class FineTuned(
         """
         y = self._check_targets(y)
         if goes_on:
-            self._check_sizes()
+            check_structure(self, self._state["structure"])
         X, rows = self._read(X, reset=not goes_on)
         check_consistent_length(X, y)
         rng = check_random_state(self.random_state)
@@ -219,7 +215,7 @@ class FineTuned(
     def _initialise(self, rows, state, key, rng):
         """Parameters and random keys before the first epoch."""
         sizes = [rows.n_columns, *self._sizes(), state["n_outputs"]]
-        state |= {"sizes": self._sizes(), "key": key, "step": 0}
+        state |= {"structure": self._structure(), "key": key, "step": 0}
         params = state["params"] = self._first_params(rows, state, rng)
         state["stack_seed"] = int(rng.randint(np.iinfo(np.int32).max))
         self.__dict__.pop("best_n_iter_", None)

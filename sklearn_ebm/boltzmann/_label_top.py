@@ -20,6 +20,7 @@ from ..units import Gaussian
 from ._fine_tuned import PRETRAINING
 from ._fitted_classifier import scores_of
 from ._stack import FIRST_ROWS, LayerTasks, new_stack, pretrain, recognition
+from ._structure import check_structure
 from .classifier import RBMClassifier
 
 # Makes the random key of the passes down another than that of the top's chains.
@@ -79,7 +80,7 @@ def train(model, X, y, classes=None, callbacks=None):
     goes_on = hasattr(model, "_state") and (steps or model.warm_start)
     labels = model._check_targets(y)
     if goes_on:
-        model._check_sizes()
+        check_structure(model, model._state["structure"])
     X_checked, rows = check_rows(model, X, reset=not goes_on, quiet=True)
     check_consistent_length(X_checked, labels)
     # (Refuses labels that are none of the classes, and y without any.)
@@ -171,6 +172,7 @@ def _store(model, rbms, top, targets, goes_on):
         weights, biases = _below(model)
         visible = model.generative_intercepts_[:-1]
     else:
+        targets = targets | {"structure": model._structure()}
         for name in [*ATTRIBUTES, "n_outputs_", "out_activation_"]:
             model.__dict__.pop(name, None)
         weights, biases = _parameters(rbms, top.components_.dtype)

@@ -33,6 +33,7 @@ from ..monitoring import (
 )
 from ._base import FittedRBM, layered, means_of
 from ._starts import SMALL
+from ._structure import check_structure
 
 # Share of a minibatch's mean in the running mean of the hidden units, which
 # `centering` subtracts from them.
@@ -51,10 +52,10 @@ PARAMETERS = "components", "intercept_hidden", "intercept_visible", "log_varianc
 class Training(CallbackSupportMixin, TransformerMixin):
     """Epochs over minibatches, for an estimator whose parameters a kernel trains.
 
-    An estimator that derives from it says in methods what its kernel is, what to
-    begin with, and how parameters become fitted attributes (see `TrainedRBM`), and
-    has the parameters of `BernoulliRBM`, or class attributes in place of those it
-    does not offer.
+    An estimator that derives from it says in methods what it is made of, what its
+    kernel is, what to begin with, and how parameters become fitted attributes (see
+    `TrainedRBM`), and has the parameters of `BernoulliRBM`, or class attributes in
+    place of those it does not offer.
     """
 
     @with_callbacks
@@ -76,6 +77,8 @@ class Training(CallbackSupportMixin, TransformerMixin):
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_state")
+        if goes_on:
+            check_structure(self, self._state["structure"])
         drawn = self._drawn_values(goes_on)
         X, rows = self._check_training(X, drawn, goes_on)
         if goes_on:
@@ -155,6 +158,8 @@ class Training(CallbackSupportMixin, TransformerMixin):
         if self.early_stopping:
             raise ValueError("partial_fit does not support early_stopping=True.")
         first = not hasattr(self, "_state")
+        if not first:
+            check_structure(self, self._state["structure"])
         drawn = self._drawn_values(not first)
         X, rows = self._check_training(X, drawn, not first)
         if first:
@@ -236,6 +241,7 @@ class Training(CallbackSupportMixin, TransformerMixin):
             "n_seen": division.n_rows,
             "key": key,
             "step": 0,
+            "structure": self._structure(),
         }
         self._sampling_key, self._sampling_step = random_key(rng), 0
         self.n_iter_ = 0
@@ -249,7 +255,6 @@ class Training(CallbackSupportMixin, TransformerMixin):
         Returns which of them are trained on.
         """
         state = self._state
-        self._check_size(state["components"])
         division = self._divide(X, rows, state["key"])
         change = division.column_means - state["visible_offset"]
         n_seen += division.n_rows
@@ -443,13 +448,9 @@ class TrainedRBM(Training, FittedRBM):
             "visible_mean_": self._state["visible_offset"].astype(components.dtype),
         }
 
-    def _check_size(self, components):
-        """Refuse to go on with another number of units."""
-        if len(components) != self.n_components:
-            raise ValueError(
-                f"n_components={self.n_components} does not fit the model that "
-                f"training goes on from, which has {len(components)}."
-            )
+    def _structure(self):
+        """What the machine is made of (see `check_structure`)."""
+        return {"n_components": repr(int(self.n_components))}
 
     def _shape(self, n_visible):
         """Numbers of hidden and of visible units that are trained."""

@@ -14,6 +14,7 @@ from ..units import UNBOUNDED, as_unit, kinds_of
 from ._dbm_pretraining import pretrain
 from ._fitted_dbm import FittedDBM, beside
 from ._starts import CLIP, START_RATE, first_units, wide_start
+from ._structure import sizes_in_words, visible_in_words
 from ._trained import Training
 
 BERNOULLI = as_unit("bernoulli")
@@ -62,13 +63,12 @@ class TrainedDBM(Training, FittedDBM):
                 f"{self.hidden_layer_sizes!r}."
             )
 
-    def _check_size(self, components):
-        trained = [len(component) for component in self.components_]
-        if trained != self._hidden_sizes:
-            raise ValueError(
-                f"hidden_layer_sizes={self.hidden_layer_sizes} does not fit the "
-                f"model that training goes on from, which has {trained}."
-            )
+    def _structure(self):
+        return {
+            "hidden_layer_sizes": sizes_in_words(self.hidden_layer_sizes),
+            "visible": visible_in_words(self),
+            "standardize": repr(bool(self.standardize)),
+        }
 
     def _check_training(self, X, drawn, goes_on):
         self.__dict__.pop("_log_z", None)

@@ -15,6 +15,7 @@ from ..layered import Layered
 from ..units import as_unit, check_pair, kinds_of
 from ._normaliser import kept_log_z
 from ._starts import CLIP, START_RATE, bias_for, first_units, wide_start
+from ._structure import unit_in_words, visible_in_words
 from ._trained import TrainedRBM
 from ._unit_columns import UnitColumns
 
@@ -201,6 +202,15 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         )
 
     # ---- Training ----
+
+    def _structure(self):
+        structure = super()._structure() | {
+            "visible": visible_in_words(self),
+            "hidden": unit_in_words(self.hidden),
+        }
+        if not self._bits:
+            structure["standardize"] = repr(bool(self.standardize))
+        return structure
 
     def _check_parameters(self):
         super()._check_parameters()

@@ -25,6 +25,7 @@ from .._validation import (
 from ..monitoring import Stopping, extended
 from ._fitted_classifier import FittedClassifier, scores_of
 from ._labels import check_classes, check_labels, codes_of
+from ._structure import check_structure
 
 # What is known of every epoch.
 HISTORY = ["learning_rate", "seconds", "weight_norm", "log_likelihood", "accuracy"]
@@ -387,11 +388,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         which rows are trained on.
         """
         labels, known = check_labels(self, y)
-        if goes_on and len(self._state["parameters"][0]) != self.n_components:
-            raise ValueError(
-                f"n_components={self.n_components} does not fit the model that "
-                f"training goes on from, which has {len(self.components_)}."
-            )
+        if goes_on:
+            check_structure(self, self._state["structure"])
         dtype = self._dtype() if goes_on else None
         X, rows = check_rows(self, X, reset=not goes_on, dtype=dtype)
         check_consistent_length(X, labels)
@@ -418,6 +416,10 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         else:
             self._initialise(rows, codes, classes, key, rng)
         return X, rows, codes, division
+
+    def _structure(self):
+        """What the machine is made of (see `check_structure`)."""
+        return {"n_components": repr(int(self.n_components))}
 
     def _dtype(self):
         """Dtype of the model that training goes on from."""
@@ -447,6 +449,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             "n_seen": n,
             "key": key,
             "step": 0,
+            "structure": self._structure(),
         }
         self._sampling_key, self._sampling_step = random_key(rng), 0
         self.n_iter_ = 0

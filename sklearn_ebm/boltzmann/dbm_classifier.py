@@ -354,13 +354,8 @@ class DBMClassifier(FineTunedClassifier):
         if self.visible != "bernoulli":
             raise ValueError(f"visible={self.visible!r} needs objective='fine_tuning'.")
 
-    def _begin(self, X, y, classes, goes_on):
-        if goes_on and self._state["objective"] != self.objective:
-            raise ValueError(
-                f"objective={self.objective!r} does not fit the model that training "
-                f"goes on from, which has {self._state['objective']!r}."
-            )
-        return super()._begin(X, y, classes, goes_on)
+    def _structure(self):
+        return {"objective": repr(self.objective)} | super()._structure()
 
     def _divide(self, known, key):
         division = super()._divide(known, key)
@@ -370,7 +365,6 @@ class DBMClassifier(FineTunedClassifier):
         return division
 
     def _first_params(self, rows, state, rng):
-        state["objective"] = self.objective
         return self._way.first_params(self, rows, state, rng)
 
     def _pretrain(self, X):

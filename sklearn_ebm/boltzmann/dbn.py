@@ -27,6 +27,7 @@ from ._stack import (
     restore,
     states_of,
 )
+from ._structure import check_structure, sizes_in_words, visible_in_words
 from ._up_down import UpDown
 from .rbm import RBM
 
@@ -309,7 +310,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         self._check_parameters()
         rbms, goes_on = self._new_stack(), hasattr(self, "_stack")
         if goes_on:
-            self._check_sizes()
+            check_structure(self, self._fitted_structure())
         X, _ = check_rows(self, X, reset=not goes_on, quiet=True)
         if goes_on and (self.up_down_n_iter or 0 in self.history_["layer"]):
             self._check_use(X)  # warns of values out of range
@@ -366,14 +367,20 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
             learning_rate_schedule=self.learning_rate_schedule,
         )
 
-    def _check_sizes(self):
-        """Refuse to go on with a model of other layers."""
-        found = [len(weights) for weights in self.components_]
-        if list(self.hidden_layer_sizes) != found:
-            raise ValueError(
-                f"hidden_layer_sizes={self.hidden_layer_sizes!r} does not fit the "
-                f"model that training goes on from, which has {tuple(found)}."
-            )
+    def _structure(self):
+        """What the model is made of (see `check_structure`)."""
+        return {
+            "hidden_layer_sizes": sizes_in_words(self.hidden_layer_sizes),
+            "visible": visible_in_words(self),
+        }
+
+    def _fitted_structure(self):
+        sizes = [len(weights) for weights in self.components_]
+        first = self._stack[0]["_state"]["structure"]
+        return {
+            "hidden_layer_sizes": sizes_in_words(sizes),
+            "visible": first["visible"],
+        }
 
     def _store(self, rbms, goes_on):
         """Keep what machines have learned, and what they need to go on."""

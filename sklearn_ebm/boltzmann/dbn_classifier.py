@@ -446,14 +446,8 @@ class DBNClassifier(FineTunedClassifier):
         self._check_layers()
         _label_top.check_generative(self)
 
-    def _check_sizes(self):
-        fitted = "generative" if _label_top.is_generative(self) else "discriminative"
-        if self.objective != fitted:
-            raise ValueError(
-                f"objective={self.objective!r} does not fit the model that training "
-                f"goes on from, which has {fitted!r}."
-            )
-        super()._check_sizes()
+    def _structure(self):
+        return {"objective": repr(self.objective)} | super()._structure()
 
     @property
     def _n_features_out(self):
@@ -463,11 +457,6 @@ class DBNClassifier(FineTunedClassifier):
         super().__setstate__(state)
         if _label_top.is_generative(self):
             _label_top.check_shapes(self)
-
-    def _fitted_sizes(self):
-        if _label_top.is_generative(self):
-            return [len(bias) for bias in self.intercepts_]
-        return super()._fitted_sizes()
 
     def _initialise(self, *given):
         for name in _label_top.ATTRIBUTES:

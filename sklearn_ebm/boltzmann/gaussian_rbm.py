@@ -286,6 +286,14 @@ class GaussianRBM(UnitsRBM):
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
 
+    def _structure(self):
+        learned = self.variance == "learned"
+        structure = super()._structure()
+        del structure["visible"]  # which is what `variance` says
+        return structure | {
+            "variance": repr(self.variance if learned else float(self.variance))
+        }
+
     @property
     def visible(self):
         """What the features are, as parameter of `RBM`."""

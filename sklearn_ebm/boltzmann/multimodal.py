@@ -16,6 +16,7 @@ from .._validation import (
 )
 from ..layered import blocks
 from ..units import Unit
+from ._structure import sizes_in_words, unit_in_words
 from ._trained_dbm import TrainedDBM
 
 # Rounds of mean field over missing features; a fixed number, so that rows do not
@@ -472,11 +473,15 @@ class MultimodalDBM(TrainedDBM):
                 f"{dict(zip(names, depths, strict=True))}."
             )
 
-    def _check_size(self, components):
-        super()._check_size(components)
-        n_visible = len(self.intercepts_[0])
-        if components[~self._connected(n_visible).T].any():
-            raise ValueError(
-                f"modalities={self.modalities} do not fit the model that training "
-                "goes on from, in which other units are connected."
-            )
+    def _structure(self):
+        owners = self._owners()
+        modalities = [
+            f"({name!r}, {np.flatnonzero(owners == number).tolist()}, "
+            f"{unit_in_words(unit)}, {sizes_in_words(sizes)})"
+            for number, (name, _, unit, sizes) in enumerate(self.modalities)
+        ]
+        return {
+            "modalities": f"[{', '.join(modalities)}]",
+            "n_joint": repr(int(self.n_joint)),
+            "standardize": repr(bool(self.standardize)),
+        }

@@ -1,0 +1,55 @@
+"""What a model is made of, by its parameters: it stays so where training goes on.
+
+In words, which fitted state can carry and messages say: the same words if and only if
+there are the same units and layers.
+"""
+
+import sys
+
+import numpy as np
+
+from ._columns import owners_of
+
+
+def check_structure(estimator, fitted):
+    """Refuse to go on with a model that is made of something else.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its `_structure` says what its parameters ask for.
+
+    fitted : dict of str
+        What that returned when the model was new: words by the names of parameters.
+    """
+    asked = estimator._structure()
+    for name, found in fitted.items():
+        if asked.get(name) != found:
+            raise ValueError(
+                f"{name}={getattr(estimator, name)!r} does not fit the model that "
+                f"training goes on from, which has {found}."
+            )
+
+
+def sizes_in_words(sizes):
+    """Numbers of units of layers: an int, or several."""
+    return repr(tuple(np.ravel(sizes).tolist()))
+
+
+def unit_in_words(spec):
+    """What units are: names and the units they stand for are not trained the same."""
+    with np.printoptions(threshold=sys.maxsize):
+        return repr(spec)
+
+
+def visible_in_words(estimator):
+    """What the features are, of an estimator with a parameter `visible`."""
+    names = getattr(estimator, "feature_names_in_", None)
+    specs, owner = owners_of(estimator.visible, estimator.n_features_in_, names)
+    words = np.array([unit_in_words(spec) for spec in specs])[owner]
+    if (words == words[0]).all():
+        return str(words[0])
+    starts = np.flatnonzero(words[1:] != words[:-1]) + 1
+    runs = np.split(np.arange(len(words)), starts)
+    pairs = [f"(slice({run[0]}, {run[-1] + 1}), {words[run[0]]})" for run in runs]
+    return f"[{', '.join(pairs)}]"

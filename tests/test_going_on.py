@@ -1,0 +1,161 @@
+"""Training goes on only with the units and layers that there are."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from sklearn_ebm import (
+    RBM,
+    DBMClassifier,
+    DBMTransformer,
+    DBNClassifier,
+    DBNRegressor,
+    DBNTransformer,
+    GaussianRBM,
+    MultimodalDBM,
+    RBMClassifier,
+)
+from sklearn_ebm.units import Bernoulli, Gaussian, Mixed, Spin
+
+BITS = (np.random.default_rng(0).random((30, 5)) < 0.5).astype(float)
+LABELS = BITS[:, 0].astype(int)
+PAIRS = [(slice(0, 2), "gaussian"), ([4, 3, 2], "bernoulli")]
+LEFT, RIGHT = ("a", [0, 1], "bernoulli", 2), ("b", [2, 3, 4], "bernoulli", 2)
+DBM = {"n_iter": 1, "pretrain_n_iter": 1}
+
+# A model, a parameter, what is asked of it, and what messages say that there is.
+REFUSED = [
+    (RBM(3), "n_components", 4, "3"),
+    (RBM(3), "visible", "gaussian", "'bernoulli'"),
+    (RBM(3, visible="gaussian"), "visible", "bernoulli", "'gaussian'"),
+    (RBM(3, visible="gaussian"), "visible", "categorical", "'gaussian'"),
+    (RBM(3, visible="gaussian"), "visible", Gaussian(), "'gaussian'"),
+    (
+        RBM(3, visible=Gaussian(scale=2.0)),
+        "visible",
+        Gaussian(scale=1.0),
+        "Gaussian(loc=0.0, scale=2.0)",
+    ),
+    (
+        RBM(3, visible=PAIRS),
+        "visible",
+        "bernoulli",
+        "[(slice(0, 2), 'gaussian'), (slice(2, 5), 'bernoulli')]",
+    ),
+    (RBM(3), "hidden", "spin", "'bernoulli'"),
+    (RBM(3, visible="spin"), "hidden", "gaussian", "'bernoulli'"),
+    (GaussianRBM(3), "variance", 1.0, "'learned'"),
+    (GaussianRBM(3, variance=1.0), "variance", 2.0, "1.0"),
+    (GaussianRBM(3), "standardize", False, "True"),
+    (DBMTransformer((3, 2), **DBM), "hidden_layer_sizes", (3,), "(3, 2)"),
+    (DBMTransformer((3, 2), **DBM), "visible", "gaussian", "'bernoulli'"),
+    (
+        DBMTransformer((3, 2), visible="gaussian", **DBM),
+        "standardize",
+        False,
+        "True",
+    ),
+    (
+        MultimodalDBM([LEFT, RIGHT], 2, **DBM),
+        "modalities",
+        [LEFT, (*RIGHT[:2], "gaussian", 2)],
+        "[('a', [0, 1], 'bernoulli', (2,)), ('b', [2, 3, 4], 'bernoulli', (2,))]",
+    ),
+    (MultimodalDBM([LEFT, RIGHT], 2, **DBM), "n_joint", 3, "2"),
+    (DBNTransformer((3, 2)), "hidden_layer_sizes", (3, 3), "(3, 2)"),
+    (DBNTransformer((3, 2)), "visible", "gaussian", "'bernoulli'"),
+    (DBNTransformer((3, 2), visible="gaussian"), "visible", "bernoulli", "'gaussian'"),
+    (RBMClassifier(3), "n_components", 4, "3"),
+    (DBNClassifier((3, 2)), "hidden_layer_sizes", (3,), "(3, 2)"),
+    (DBNClassifier((3, 2)), "visible", "gaussian", "'bernoulli'"),
+    (DBNClassifier((3, 2)), "objective", "generative", "'discriminative'"),
+    (
+        DBNClassifier((3, 2), objective="generative"),
+        "visible",
+        "gaussian",
+        "'bernoulli'",
+    ),
+    (
+        DBNClassifier((3, 2), objective="generative"),
+        "objective",
+        "discriminative",
+        "'generative'",
+    ),
+    (DBNRegressor((3, 2)), "visible", "gaussian", "'bernoulli'"),
+    (DBMClassifier((3, 2), **DBM), "visible", "gaussian", "'bernoulli'"),
+    (DBMClassifier((3, 2), **DBM), "objective", "multi_prediction", "'fine_tuning'"),
+]
+
+
+def fitted(estimator, **params):
+    params = {"n_iter": 1, "random_state": 0} | params
+    return estimator.__sklearn_clone__().set_params(**params).fit(BITS, LABELS)
+
+
+def ways_on(model):
+    ways = [model.partial_fit]
+    if "warm_start" in model.get_params():
+        ways.append(model.set_params(warm_start=True).fit)
+    return ways
+
+
+@pytest.mark.parametrize(
+    "estimator, name, value, found",
+    REFUSED,
+    ids=[f"{type(e).__name__}-{name}-{value}" for e, name, value, _ in REFUSED],
+)
+def test_other_units_and_layers_are_refused(estimator, name, value, found):
+    model = fitted(estimator).set_params(**{name: value})
+    before = model.__getstate__()
+    for way in ways_on(model):
+        with pytest.raises(ValueError) as error:
+            way(BITS, LABELS)
+        assert str(error.value) == (
+            f"{name}={value!r} does not fit the model that training goes on from, "
+            f"which has {found}."
+        )
+    after = model.__getstate__()
+    assert before.keys() == after.keys()
+    assert model.n_iter_ == before["n_iter_"]
+    # It is of no consequence to one who begins afresh.
+    if "warm_start" in model.get_params():
+        model.set_params(warm_start=False).fit(BITS, LABELS)
+
+
+@pytest.mark.parametrize(
+    "estimator, name, value",
+    [
+        (RBM(3), "n_components", np.int64(3)),
+        (RBM(3, visible=Spin()), "visible", Spin()),
+        (RBM(3, visible="spin", hidden=Gaussian()), "hidden", Gaussian(0.0, 1.0)),
+        (
+            RBM(3, visible=PAIRS),
+            "visible",
+            [(slice(2, 5), "bernoulli"), (np.array([0, 1]), "gaussian")],
+        ),
+        (
+            RBM(3, visible=[(slice(0, 2), Spin()), (slice(2, 5), Bernoulli())]),
+            "visible",
+            Mixed(((2, Spin()), (3, Bernoulli()))),
+        ),
+        (GaussianRBM(3, variance=1), "variance", 1.0),
+        (DBMTransformer((3,), **DBM), "hidden_layer_sizes", 3),
+        (DBMTransformer((3, 2), **DBM), "hidden_layer_sizes", [3, 2]),
+        (
+            MultimodalDBM([LEFT, RIGHT], 2, **DBM),
+            "modalities",
+            [("a", slice(0, 2), "bernoulli", [2]), RIGHT],
+        ),
+        (DBNTransformer((3, 2)), "hidden_layer_sizes", [3, 2]),
+        (DBNClassifier((3,)), "hidden_layer_sizes", 3),
+        (DBNClassifier((3, 2), objective="generative"), "hidden_layer_sizes", [3, 2]),
+    ],
+)
+def test_the_same_in_other_words_goes_on(estimator, name, value):
+    model, twin = fitted(estimator), fitted(estimator)
+    model.set_params(**{name: value})
+    for way, same in zip(ways_on(model), ways_on(twin), strict=True):
+        way(BITS, LABELS)
+        same(BITS, LABELS)
+    assert model.n_iter_ == twin.n_iter_ > 1
+    assert_array_equal(model.transform(BITS), twin.transform(BITS))
