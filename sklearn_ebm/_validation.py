@@ -84,6 +84,7 @@ __all__ = [
     "is_watched",
     "random_generator",
     "random_key",
+    "refuse_not_finite",
     "refuse_times",
     "title",
     "with_callbacks",
@@ -170,19 +171,19 @@ def check_values(estimator, X, rows, *, quiet=False):
     Bernoulli units cannot mean values outside [0, 1].
     """
     if not rows.finite:
-        values = X.data if sp.issparse(X) else X
-        if getattr(estimator, "missing", None) == "raise" and np.isnan(values).any():
-            raise ValueError(
-                f"Input X contains NaN. {type(estimator).__name__} takes them for "
-                "values that are not known with missing='latent'."
-            )
-        assert_all_finite(
-            values,
-            estimator_name=type(estimator).__name__,
-            input_name="X",
-        )
+        refuse_not_finite(estimator, X.data if sp.issparse(X) else X)
     if not quiet:
         _warn_range(estimator, rows)
+
+
+def refuse_not_finite(estimator, X):
+    """Refuse NaN, with what there is to do about it, and infinity."""
+    if getattr(estimator, "missing", None) == "raise" and np.isnan(X).any():
+        raise ValueError(
+            f"Input X contains NaN. {type(estimator).__name__} takes them for "
+            "values that are not known with missing='latent'."
+        )
+    assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
 
 
 def check_states(estimator, X, n_units, name, *, quiet=False):

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from common import assert_same
-from sklearn_ebm import DBMTransformer, MultimodalDBM
+from sklearn_ebm import DBMTransformer, MultimodalDBM, RBMImputer
 from sklearn_ebm.boltzmann import multimodal
 from sklearn_ebm.likelihood import log_partition
 
@@ -237,11 +237,16 @@ def test_missing_values_are_refused_elsewhere():
     assert not get_tags(model).input_tags.allow_nan
     with pytest.raises(ValueError, match="contains NaN.*missing='latent'"):
         model.transform(X)
-    model.set_params(missing="latent")
-    assert get_tags(model).input_tags.allow_nan
-    for method in (model.fit, model.score_samples, model.reconstruct):
-        with pytest.raises(ValueError, match="contains NaN.*whole rows"):
-            method(X)
+    methods = model.fit, model.partial_fit, model.score_samples, model.reconstruct
+    for missing in ("raise", "latent"):
+        model.set_params(missing=missing)
+        assert get_tags(model).input_tags.allow_nan == (missing == "latent")
+        for method in methods:
+            with pytest.raises(ValueError, match=r"contains NaN.*whole rows: leave"):
+                method(X)
+    # What is advised works.
+    model.transform(X)
+    model.fit(RBMImputer(2, visible="bernoulli", n_iter=1).fit_transform(X).round())
 
 
 # ---- What is refused ----

@@ -306,12 +306,12 @@ class MultimodalDBM(TrainedDBM):
     _fills_missing = False
 
     def _refuse_missing(self, X):
-        if self.missing == "raise":
-            super()._refuse_missing(X)
-        elif missing_values(X) is not None:
+        if missing_values(X) is not None:
             raise ValueError(
-                "Input X contains NaN. Missing values are for transform, impute and "
-                f"infer; {type(self).__name__} trains on whole rows."
+                "Input X contains NaN. Missing values are for transform (with "
+                f"missing='latent'), impute and infer; {type(self).__name__} trains on "
+                "whole rows: leave the others out or fill them in, for instance with "
+                "RBMImputer."
             )
 
     def _fill(self, X):

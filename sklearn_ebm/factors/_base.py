@@ -7,7 +7,6 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .._validation import (
@@ -16,6 +15,7 @@ from .._validation import (
     check_mask,
     random_generator,
     random_key,
+    refuse_not_finite,
     refuse_times,
 )
 from ._gaussian import FactorGaussian
@@ -100,7 +100,7 @@ class GaussianFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         X = self._check_data(X, scan=False)
         found = self._gaussian().log_density(X)
         if not np.isfinite(found).all():
-            assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
+            refuse_not_finite(self, X)
         return found
 
     def score(self, X, y=None):
@@ -205,14 +205,20 @@ class GaussianFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         refuse_times(X, "X")
         if allow_nan is None:
             allow_nan = self.missing == "latent"
-        return validate_data(
+        X = validate_data(
             self,
             X,
             reset=reset,
             dtype=FLOATS,
-            ensure_all_finite="allow-nan" if scan and allow_nan else scan,
+            ensure_all_finite="allow-nan" if scan and allow_nan else False,
             **kwargs,
         )
+        if scan and not allow_nan:
+            with np.errstate(over="ignore", invalid="ignore"):
+                suspect = not np.isfinite(X.sum())
+            if suspect:
+                refuse_not_finite(self, X)
+        return X
 
     def _has_holes(self, X):
         return self.missing == "latent" and bool(np.isnan(X).any())
