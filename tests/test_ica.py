@@ -10,6 +10,7 @@ from scipy.integrate import quad
 from scipy.optimize import approx_fprime
 from sklearn.decomposition import PCA, FastICA
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
 
 from sklearn_ebm import ICA
 from sklearn_ebm.factors._ica_densities import DENSITIES, STUDENT_DF, Sources
@@ -732,3 +733,58 @@ def test_interrupt_leaves_the_last_iteration(how, monkeypatch):
     assert model.history_ == wanted.history_
     np.testing.assert_array_equal(model.components_, wanted.components_)
     assert np.isfinite(model.score(X))
+
+
+# ---- Defaults, and the scale of the data ----
+
+
+def test_the_default_density_is_one_that_the_objective_takes():
+    X, _ = mixtures("super")
+    for objective_, density in [
+        ("likelihood", "adaptive"),
+        ("score_matching", "logistic"),
+    ]:
+        how = {"objective": objective_, "random_state": 0}
+        found, wanted = ICA(**how).fit(X), ICA(density=density, **how).fit(X)
+        np.testing.assert_array_equal(found.components_, wanted.components_)
+        assert found.densities_ == wanted.densities_
+        assert found.history_ == wanted.history_
+
+
+@pytest.mark.parametrize("exponent", [-450, -200, 200, 450])
+@pytest.mark.parametrize("solver", ["eigh", "svd"])
+@pytest.mark.parametrize("n_components", [2, 3])
+def test_scale_of_the_data_changes_nothing_else(n_components, solver, exponent):
+    X, _ = mixtures("super")
+    scale = 2.0**exponent
+    model = ICA(n_components, whiten_solver=solver, random_state=0)
+    wanted = model.fit(X)
+    expected = wanted.components_, wanted.mixing_, wanted.noise_variance_
+    densities = wanted.score_samples(X)
+    model.fit(X * scale)
+    assert_allclose(model.components_ * scale, expected[0], rtol=1e-9)
+    assert_allclose(model.mixing_ / scale, expected[1], rtol=1e-9)
+    assert_allclose(model.noise_variance_ / scale / scale, expected[2], rtol=1e-9)
+    moved = model.score_samples(X * scale) + 3 * np.log(scale)
+    assert_allclose(moved, densities, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("whiten", ["unit-variance", False])
+@pytest.mark.parametrize(
+    "dtype, scale",
+    [
+        (np.float64, 1e-300),
+        (np.float64, 1e-160),
+        (np.float64, 1e160),
+        (np.float64, 1e305),
+        (np.float32, 1e-36),
+        (np.float32, 1e36),
+    ],
+)
+def test_data_whose_squares_are_no_numbers_are_refused(dtype, scale, whiten):
+    X = (mixtures("super")[0] * scale).astype(dtype)
+    assert np.isfinite(X).all()
+    model = ICA(whiten=whiten, random_state=0)
+    with pytest.raises(ValueError, match="X spread over up to .*StandardScaler"):
+        model.fit(X)
+    model.fit(StandardScaler().fit_transform(X / scale))

@@ -9,6 +9,9 @@ from sklearn.utils import gen_batches
 
 # Rows that are centred at a time.
 N_ROWS = 4096
+# Data that spread over less, by their dtype, or over more than the inverse of it, have
+# variances (in float64) or filters that no number can hold.
+LEAST_SPREAD = {"float64": 1e-140, "float32": 1e-30}
 
 
 @dataclass(frozen=True)
@@ -81,14 +84,27 @@ def second_moment(X, mean):
     return total / len(X)
 
 
+def check_spread(X):
+    """Refuse data that do not vary, or by so little or so much that numbers fail."""
+    with np.errstate(over="ignore"):
+        spread = float(np.ptp(X, axis=0).max())
+    if spread == 0:
+        raise ValueError("ICA needs data that vary, but all rows of X are equal.")
+    least = LEAST_SPREAD[X.dtype.name]
+    if not least <= spread <= 1 / least:
+        raise ValueError(
+            f"Features of X spread over up to {spread:.3g}, but ICA of {X.dtype} data "
+            f"needs that between {least:g} and {1 / least:g}: scale X, for instance "
+            "with StandardScaler."
+        )
+
+
 def whitening_of(X, n_components, solver, many):
     """Whiten X by its first principal components.
 
     Returns the whitening and the number of components of ICA: more than there are
     principal components only if `many`, otherwise with a warning that there are fewer.
     """
-    if (X[:1] == X).all():
-        raise ValueError("ICA needs data that vary, but all rows of X are equal.")
     mean = X.mean(axis=0, dtype=np.float64)
     variances, vectors, rank = principal_components(X, mean, solver)
     n_components = n_components or rank

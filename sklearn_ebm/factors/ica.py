@@ -27,7 +27,7 @@ from .._validation import (
 from ._ica_densities import ADAPTIVE, DENSITIES, Sources
 from ._ica_likelihood import State, choose, first_guess, maximise
 from ._ica_score_matching import minimise
-from ._ica_whitening import in_order, no_whitening, whitening_of
+from ._ica_whitening import check_spread, in_order, no_whitening, whitening_of
 
 # Rows that score_samples works on at a time.
 N_ROWS = 4096
@@ -69,12 +69,13 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         first principal components. More than `n_features` need
         ``objective="score_matching"``.
 
-    density : {"adaptive", "logistic", "laplace", "student"}, default="adaptive"
+    density : {"auto", "adaptive", "logistic", "laplace", "student"}, default="auto"
         Density of the sources: "adaptive" chooses for every source what makes it
         more probable, "logistic" (super-Gaussian) or "subgaussian" (an equal mixture
         of two Gaussians, two standard deviations apart); "laplace" is the hyperbolic
         density, a Laplace density with a rounded tip; "student" has 3 degrees of
-        freedom.
+        freedom. "auto" is "adaptive" for the likelihood and "logistic" for score
+        matching.
 
     objective : {"likelihood", "score_matching"}, default="likelihood"
         What is optimised. Score matching takes the density "logistic" or "student".
@@ -211,7 +212,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     _parameter_constraints: dict = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "density": [StrOptions({"adaptive", "logistic", "laplace", "student"})],
+        "density": [StrOptions({"auto", "adaptive", "logistic", "laplace", "student"})],
         "objective": [StrOptions({"likelihood", "score_matching"})],
         "whiten": [
             StrOptions({"unit-variance", "arbitrary-variance"}),
@@ -229,7 +230,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self,
         n_components=None,
         *,
-        density="adaptive",
+        density="auto",
         objective="likelihood",
         whiten="unit-variance",
         whiten_solver="auto",
@@ -270,13 +271,14 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         check_parameters(self)
         many = self.objective == "score_matching"
-        if many and self.density not in SMOOTH:
+        if many and self._density() not in SMOOTH:
             raise ValueError(
                 "objective='score_matching' takes density='logistic' or 'student', got "
                 f"{self.density!r}: 'adaptive' needs a likelihood to choose by, and "
                 "'laplace' has too sharp a tip."
             )
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        check_spread(X)
         if self.whiten is False:
             whitening, n_components = no_whitening(X, self.n_components, many)
         else:
@@ -306,11 +308,16 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
         return self
 
+    def _density(self):
+        """Return what "auto" stands for."""
+        if self.density != "auto":
+            return self.density
+        return "adaptive" if self.objective == "likelihood" else "logistic"
+
     def _start(self, n_components, n_directions):
         """Return the first unmixing matrix and densities."""
-        names = [self.density] * n_components
-        if self.density == "adaptive":
-            names = [ADAPTIVE[0]] * n_components
+        density = self._density()
+        names = [ADAPTIVE[0] if density == "adaptive" else density] * n_components
         shape = (n_components, n_directions)
         if self.w_init is not None:
             W = check_array(self.w_init, dtype=np.float64, input_name="w_init")
@@ -337,7 +344,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             Z = Z.astype(np.float64, copy=False)  # line searches need the digits
             minimise(Z, W, Sources(names), report=report, **how)
             return
-        adaptive = self.density == "adaptive"
+        adaptive = self._density() == "adaptive"
         if self.w_init is None and self.whiten is not False:
             W, names = first_guess(Z, W, names, adaptive)
         elif adaptive:
