@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from common import assert_same, assert_same_model, interrupted_after
 from sklearn_ebm import (
     RBM,
     DBMClassifier,
@@ -159,3 +160,64 @@ def test_the_same_in_other_words_goes_on(estimator, name, value):
         same(BITS, LABELS)
     assert model.n_iter_ == twin.n_iter_ > 1
     assert_array_equal(model.transform(BITS), twin.transform(BITS))
+
+
+# ---- Deep belief networks ----
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fit_of_layers_goes_on_from_their_parameters(dtype):
+    X, Y = (
+        np.random.default_rng(seed).random((60, 6)).astype(dtype) for seed in (1, 2)
+    )
+    settings = {"n_iter": 2, "warm_start": True, "momentum": 0.5, "batch_size": 7}
+    model = DBNTransformer((5, 4), random_state=0, **settings)
+    rng = np.random.RandomState(0)
+    first, second = (RBM(n, random_state=rng, **settings) for n in (5, 4))
+    for part, n_iter in [(X, 2), (Y, 3), (X, 0)]:
+        model.set_params(n_iter=n_iter).fit(part)
+        first.set_params(n_iter=n_iter).fit(part)
+        second.set_params(n_iter=n_iter).fit(first.transform(part))
+        assert_same(model.components_, [first.components_, second.components_])
+        assert_same(model.intercepts_[-1], second.intercept_hidden_)
+        assert_same(model.transform(part), second.transform(first.transform(part)))
+        assert_same(model.visible_mean_, first.visible_mean_)
+    assert model.n_iter_ == 10
+    assert model.history_["layer"] == [1, 1, 2, 2, 1, 1, 1, 2, 2, 2]
+    assert {len(values) for values in model.history_.values()} == {10}
+    # Without, it begins afresh.
+    afresh = model.set_params(warm_start=False, n_iter=2, random_state=0).fit(X)
+    assert_same_model(afresh, DBNTransformer(**afresh.get_params()).fit(X))
+
+
+def test_fit_of_all_layers_together_goes_on():
+    settings = {"n_iter": 2, "random_state": 0}
+    wanted = DBNTransformer((5, 4), up_down_n_iter=3, **settings).fit(BITS)
+    model = DBNTransformer((5, 4), up_down_n_iter=1, warm_start=True, **settings)
+    model.fit(BITS).set_params(up_down_n_iter=2).fit(BITS)
+    assert model.history_["layer"] == wanted.history_["layer"] == [1, 1, 2, 2, 0, 0, 0]
+    assert_same(model.components_, wanted.components_)
+    assert_same(model.recognition_components_, wanted.recognition_components_)
+    before = model.__getstate__()
+    with pytest.raises(ValueError, match="up_down_n_iter=0 does not fit the model"):
+        model.set_params(up_down_n_iter=0).fit(BITS)
+    assert_same(model.components_, before["components_"])
+    # What has been trained greedily may go on so, and then all together.
+    greedy = DBNTransformer((5, 4), n_iter=1, random_state=0, warm_start=True).fit(BITS)
+    greedy.set_params(up_down_n_iter=3).fit(BITS)
+    assert greedy.history_["layer"] == [1, 2, 1, 2, 0, 0, 0]
+    assert_same(greedy.components_[-1], greedy.recognition_components_[-1])
+
+
+def test_an_interrupt_of_a_fit_that_goes_on_leaves_what_there_is():
+    X = (np.random.default_rng(0).random((500, 64)) < 0.2).astype(np.uint8)
+    model = DBNTransformer((32, 16), n_iter=1, random_state=0, warm_start=True).fit(X)
+    top = model.components_[1].copy()
+    model.set_params(n_iter=(10**6, 1))
+    interrupted_after(lambda: model.fit(X))
+    assert model.history_["layer"][:2] == [1, 2]
+    assert set(model.history_["layer"][2:]) == {1}
+    assert model.n_iter_ == len(model.history_["layer"]) > 2
+    assert_same(model.components_[1], top)
+    assert np.isfinite(model.set_params(n_iter=1).fit(X).score(X))
+    assert model.history_["layer"][-2:] == [1, 2]

@@ -97,6 +97,11 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
     up_down_learning_rate : float, default=0.01
         Size of its steps.
 
+    warm_start : bool, default=False
+        Whether `fit` goes on from the last fit: `n_iter` more epochs of every layer,
+        from the bottom up, and then the up-down algorithm; or, of a model that it has
+        trained before, which has left the machines behind, that alone.
+
     verbose : int, default=0
         If not 0, print a line an epoch. Never changes the model.
 
@@ -201,6 +206,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         "output": [StrOptions({"top", "all"})],
         "up_down_n_iter": [Interval(Integral, 0, None, closed="left")],
         "up_down_learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "warm_start": ["boolean"],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
@@ -222,6 +228,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         output="top",
         up_down_n_iter=0,
         up_down_learning_rate=0.01,
+        warm_start=False,
         verbose=0,
         random_state=None,
     ):
@@ -239,6 +246,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         self.output = output
         self.up_down_n_iter = up_down_n_iter
         self.up_down_learning_rate = up_down_learning_rate
+        self.warm_start = warm_start
         self.verbose = verbose
         self.random_state = random_state
 
@@ -262,9 +270,14 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
             The fitted model.
         """
         self._check_parameters()
-        rbms = self._new_stack()
-        # The machine of the first layer will warn of values out of range.
-        X, _ = check_rows(self, X, reset=True, quiet=True)
+        goes_on = self.warm_start and hasattr(self, "_stack")
+        together = goes_on and self._untied
+        if together and not self.up_down_n_iter:
+            raise ValueError(
+                "up_down_n_iter=0 does not fit the model that training goes on from: "
+                "the up-down algorithm has untied its weights, and only that goes on."
+            )
+        rbms, X = self._begin(X, goes_on, together)
         callbacks = self._init_callback_context(
             max_subtasks=len(rbms) + bool(self.up_down_n_iter)
         )
@@ -272,17 +285,12 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         callbacks.call_on_fit_task_begin(**given)
 
         tasks = LayerTasks(callbacks, **given)
-        try:
-            pretrain(rbms, X, tasks=tasks)
-        finally:
-            if rbms[-1].__sklearn_is_fitted__():
-                # Also when interrupted: what has been learned is kept.
-                self._store(rbms, goes_on=False)
+        self._train_layers(rbms, X, goes_on, tasks=tasks)
         if self.up_down_n_iter and not tasks.stopped:
-            together = callbacks.subcontext(task_name="up-down")
-            together.call_on_fit_task_begin(**given)
+            task = callbacks.subcontext(task_name="up-down")
+            task.call_on_fit_task_begin(**given)
             self._train_up_down(X, self.up_down_n_iter)
-            together.call_on_fit_task_end(**given)
+            task.call_on_fit_task_end(**given)
         callbacks.call_on_fit_task_end(**given, reconstruction_attributes=dict)
         return self
 
@@ -308,21 +316,13 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
             The fitted model.
         """
         self._check_parameters()
-        rbms, goes_on = self._new_stack(), hasattr(self, "_stack")
-        if goes_on:
-            check_structure(self, self._fitted_structure())
-        X, _ = check_rows(self, X, reset=not goes_on, quiet=True)
-        if goes_on and (self.up_down_n_iter or 0 in self.history_["layer"]):
-            self._check_use(X)  # warns of values out of range
+        goes_on = hasattr(self, "_stack")
+        together = goes_on and (self.up_down_n_iter or self._untied)
+        rbms, X = self._begin(X, goes_on, together)
+        if together:
             self._train_up_down(X, 1)
-            return self
-        if goes_on:
-            restore(rbms, self._stack)
-        try:
-            pretrain(rbms, X, "partial_fit")
-        finally:
-            if rbms[-1].__sklearn_is_fitted__():
-                self._store(rbms, goes_on)
+        else:
+            self._train_layers(rbms, X, goes_on, "partial_fit")
         return self
 
     def fit_transform(self, X, y=None):
@@ -351,6 +351,33 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
                 f"layers, got hidden_layer_sizes={self.hidden_layer_sizes!r}."
             )
 
+    @property
+    def _untied(self):
+        """Whether the up-down algorithm has left the machines behind."""
+        return 0 in self.history_["layer"]
+
+    def _begin(self, X, goes_on, together):
+        """Check the data; the machines to train, none if all are trained `together`."""
+        if goes_on:
+            check_structure(self, self._fitted_structure())
+        rbms = [] if together else self._new_stack()
+        # The machine of the first layer, if any, will warn of values out of range.
+        X, _ = check_rows(self, X, reset=not goes_on, quiet=True)
+        if together:
+            self._check_use(X)
+        elif goes_on:
+            restore(rbms, self._stack)
+        return rbms, X
+
+    def _train_layers(self, rbms, X, goes_on, method="fit", tasks=None):
+        """Train machines one by one, if there are any, and keep what they learn."""
+        try:
+            pretrain(rbms, X, method, tasks)
+        finally:
+            if rbms and rbms[-1].__sklearn_is_fitted__():
+                # Also when interrupted: what has been learned is kept.
+                self._store(rbms, goes_on)
+
     def _new_stack(self):
         return new_stack(
             self,
@@ -365,6 +392,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
             weight_decay=self.weight_decay,
             centering=self.centering,
             learning_rate_schedule=self.learning_rate_schedule,
+            warm_start=self.warm_start,
         )
 
     def _structure(self):
