@@ -67,6 +67,7 @@ CLASSIFIERS = {
         {
             "objective": "multi_prediction",
             "n_mean_field_steps": 8,
+            "solver": "sgd",
             "learning_rate": 0.1,
             "batch_size": 100,
             "random_state": 0,
@@ -188,7 +189,13 @@ def inpaint(args, checkpoints):
     X, y = X[: args.rows], y[: args.rows].astype(int)
     bits = np.random.default_rng(0).random(X.shape) < X / 255
     judge = DBNClassifier(
-        (500,), pretrain=False, dropout=0.5, batch_size=100, n_iter=20, random_state=0
+        (500,),
+        pretrain=False,
+        solver="sgd",
+        dropout=0.5,
+        batch_size=100,
+        n_iter=20,
+        random_state=0,
     ).fit(bits, y)
     test, y_test = test[:1000], y_test[:1000].astype(int)
     lower = np.arange(784) >= 392

@@ -46,13 +46,13 @@ RUNS = {
     ),
     "few labels": (
         (1000, 1000, 1000),
-        {"pretrain": False, "learning_rate": 0.1, "batch_size": 20},
+        {"pretrain": False, "solver": "sgd", "learning_rate": 0.1, "batch_size": 20},
         200,
         1000,
     ),
     "few labels, pretrained": (
         (1000, 1000, 1000),
-        {**PRETRAINING, "learning_rate": 0.1, "batch_size": 20},
+        {**PRETRAINING, "solver": "sgd", "learning_rate": 0.1, "batch_size": 20},
         200,
         1000,
     ),

@@ -9,6 +9,9 @@ are. How much does the start matter?
 It depends on how many labels there are. With one or two labels a class, the net that
 has seen the other digits makes a quarter fewer errors; with ten or more the two are
 alike. So many labels say all that the pretraining of these small images has learned.
+Gradient descent leaves weights alone that have small gradients; Adam, the default,
+takes steps of a size along all of them, and what the pretraining has learned is soon
+gone.
 """
 
 import matplotlib.pyplot as plt
@@ -52,6 +55,7 @@ for name, pretrain in starts.items():
                 (100,),
                 pretrain=pretrain,
                 pretrain_n_iter=60,
+                solver="sgd",
                 batch_size=10,
                 n_iter=40,
                 unlabeled=-1,
@@ -68,7 +72,13 @@ before = DBNClassifier(
     (100,), pretrain_n_iter=60, n_iter=0, unlabeled=-1, random_state=0
 ).fit(X_train, labels(20, 0))
 after = DBNClassifier(
-    (100,), pretrain_n_iter=60, batch_size=10, n_iter=40, unlabeled=-1, random_state=0
+    (100,),
+    pretrain_n_iter=60,
+    solver="sgd",
+    batch_size=10,
+    n_iter=40,
+    unlabeled=-1,
+    random_state=0,
 ).fit(X_train, labels(20, 0))
 
 figure = plt.figure(figsize=(9, 3.8), layout="constrained")

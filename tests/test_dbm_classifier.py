@@ -140,8 +140,8 @@ def test_rows_without_labels_train_the_machine_only(digits, labels):
     assert_same(model.components_, full.components_)
     assert (model.components_[0] != few.components_[0]).any()
     assert model.classes_.tolist() == list(range(10))
-    # Two minibatches of 50 a row.
-    assert model._state["step"] == 4 * 2
+    # Three minibatches of 20 rows.
+    assert model._state["step"] == 4 * 3
 
 
 def test_pretraining_is_that_of_the_transformer(digits, labels):
@@ -199,7 +199,7 @@ def test_interrupted_fit_leaves_a_model(phase, digits, labels):
     X, y = np.tile(digits, (5, 1)), np.tile(labels, 5)
     long = {"pretraining": "pretrain_n_iter", "fine-tuning": "n_iter"}[phase]
     model = DBMClassifier((100, 50), pretrain_n_iter=0, n_iter=0, random_state=0)
-    model.set_params(**{"pretrain_greedy_n_iter": 0, long: 10**6})
+    model.set_params(**{"pretrain_greedy_n_iter": 0, "batch_size": 50, long: 10**6})
     assert interrupted_after(lambda: model.fit(X, y)) < 0.5
     assert model.predict(digits[:5]).shape == (5,)
     assert (model.n_iter_ > 0) == (phase == "fine-tuning")

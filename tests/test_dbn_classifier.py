@@ -394,13 +394,14 @@ def test_csr_gives_the_model_of_the_dense_array(kind, dtype, digits, labels):
 
 
 @pytest.mark.parametrize(
-    "kind, narrow, wide", [("classifier", 0.1, 0.05), ("regressor", 0.01, 0.005)]
+    "kind, narrow, wide, adam",
+    [("classifier", 0.1, 0.05, 0.005), ("regressor", 0.01, 0.005, 0.003)],
 )
-def test_learning_rates_where_none_is_given(kind, narrow, wide, digits, labels):
+def test_learning_rates_where_none_is_given(kind, narrow, wide, adam, digits, labels):
     for sizes, solver, rate in [
         ((9, 250), "sgd", narrow),
         ((500, 9), "sgd", wide),
-        ((500, 9), "adam", 0.003),
+        ((500, 9), "adam", adam),
     ]:
         model = small(kind, sizes, solver=solver, pretrain=False, n_iter=1)
         model.fit(digits[:32], labels[:32])

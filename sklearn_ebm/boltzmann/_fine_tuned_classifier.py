@@ -26,7 +26,7 @@ class FineTunedClassifier(ClassifierMixin, FineTuned):
         "unlabeled": [Real, str, None],
     }
     _monitor = "accuracy"
-    _learning_rates = {"sgd": 0.1, "adam": 0.003}
+    _learning_rates = {"sgd": 0.1, "adam": 0.005}
     # Longer steps against what all units of a wide layer share would overshoot.
     _wide = 25.0
 

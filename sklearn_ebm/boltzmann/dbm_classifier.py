@@ -65,22 +65,23 @@ class DBMClassifier(FineTunedClassifier):
     pretrain_weight_decay : float, default=0.0
         Factor of the L2 penalty in that training.
 
-    solver : {"sgd", "adam", "lbfgs"}, default="sgd"
+    solver : {"sgd", "adam", "lbfgs"}, default="adam"
         How the net is fine-tuned: by stochastic gradient descent with momentum; by
         Adam [3]_; or by L-BFGS on all rows at once, for small data.
 
     learning_rate : float, default=None
-        Size of a step. None takes 0.1 for "sgd" and 0.001 for "adam".
+        Size of a step. None takes 0.1 for "sgd", or 25 divided by the units of the
+        widest hidden layer where that is less, and 0.005 for "adam".
 
     learning_rate_schedule : {"constant", "linear"}, default="linear"
         "linear" lets the learning rate fall linearly to zero over the `n_iter`
         epochs of `fit`. `partial_fit` always uses `learning_rate`.
 
-    batch_size : int, default=50
+    batch_size : int, default=20
         Rows in a minibatch of the fine-tuning. The last one of an epoch may be
         shorter; its gradient is a mean over its own rows.
 
-    n_iter : int, default=30
+    n_iter : int, default=100
         Epochs of the fine-tuning; for "lbfgs" the most iterations.
 
     momentum : float, default=0.9
@@ -279,11 +280,11 @@ class DBMClassifier(FineTunedClassifier):
         pretrain_greedy_n_iter=20,
         pretrain_n_gibbs_steps=1,
         pretrain_weight_decay=0.0,
-        solver="sgd",
+        solver="adam",
         learning_rate=None,
         learning_rate_schedule="linear",
-        batch_size=50,
-        n_iter=30,
+        batch_size=20,
+        n_iter=100,
         momentum=0.9,
         nesterov=True,
         weight_decay=0.0,

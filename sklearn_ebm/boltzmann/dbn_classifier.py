@@ -67,13 +67,13 @@ class DBNClassifier(FineTunedClassifier):
         Epochs of theirs; in a tuple one number for every hidden layer, of which
         "generative" does not use the last.
 
-    solver : {"sgd", "adam", "lbfgs"}, default="sgd"
+    solver : {"sgd", "adam", "lbfgs"}, default="adam"
         How the net is fine-tuned: by stochastic gradient descent with momentum; by
         Adam [3]_; or by L-BFGS on all rows at once, for small data.
 
     learning_rate : float, default=None
         Size of a step. None takes 0.1 for "sgd", or 25 divided by the units of the
-        widest hidden layer where that is less, and 0.003 for "adam"; with
+        widest hidden layer where that is less, and 0.005 for "adam"; with
         "generative" it takes 0.1.
 
     learning_rate_schedule : {"constant", "linear"}, default="linear"
@@ -84,7 +84,7 @@ class DBNClassifier(FineTunedClassifier):
         Rows in a minibatch of the fine-tuning. The last one of an epoch may be
         shorter; its gradient is a mean over its own rows.
 
-    n_iter : int, default=30
+    n_iter : int, default=100
         Epochs of the fine-tuning; for "lbfgs" the most iterations.
 
     momentum : float, default=0.9
@@ -265,11 +265,11 @@ class DBNClassifier(FineTunedClassifier):
         pretrain_learning_rate=0.1,
         pretrain_batch_size=10,
         pretrain_n_iter=10,
-        solver="sgd",
+        solver="adam",
         learning_rate=None,
         learning_rate_schedule="linear",
         batch_size=20,
-        n_iter=30,
+        n_iter=100,
         momentum=0.9,
         nesterov=True,
         weight_decay=0.0,
