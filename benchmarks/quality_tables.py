@@ -38,6 +38,7 @@ MODELS = {
     "DBNClassifier, not pretrained": DBNClassifier(pretrain=False),
     "DBMClassifier": DBMClassifier(),
     "DBMClassifier, sgd": DBMClassifier(**SGD, batch_size=50),
+    "DBMClassifier, multi-prediction": DBMClassifier(objective="multi_prediction"),
     "MLPClassifier": MLPClassifier((256, 256)),
 }
 

@@ -70,7 +70,14 @@ CLASSIFIERS = [
         weight_decay=1e-3,
         random_state=0,
     ),
-    DBNClassifier((8, 6), n_iter=20, batch_size=10, pretrain_n_iter=2, random_state=0),
+    DBNClassifier(
+        (8, 6),
+        learning_rate=0.02,
+        n_iter=30,
+        batch_size=10,
+        pretrain_n_iter=2,
+        random_state=0,
+    ),
     DBNClassifier(
         (8,),
         solver="adam",
@@ -83,7 +90,7 @@ CLASSIFIERS = [
     ),
     DBMClassifier(
         (8, 6),
-        learning_rate=0.3,
+        learning_rate=0.05,
         batch_size=10,
         n_iter=20,
         pretrain_n_iter=3,

@@ -252,3 +252,15 @@ def test_missing_values_are_refused(digits, labels):
     assert not get_tags(model).input_tags.allow_nan
     with pytest.raises(ValueError, match="contains NaN"):
         model.fit(X, labels[:50])
+
+
+@pytest.mark.parametrize(
+    "objective, solver", [("fine_tuning", "adam"), ("multi_prediction", "sgd")]
+)
+def test_solver_by_the_objective(objective, solver, digits, labels):
+    X, y = digits[:100], labels[:100]
+    params = {"objective": objective, "n_iter": 2, "random_state": 0}
+    found = DBMClassifier((6, 5), **params).fit(X, y)
+    wanted = DBMClassifier((6, 5), solver=solver, **params).fit(X, y)
+    assert_same(found._state, wanted._state)
+    assert_same(found.predict_proba(X), wanted.predict_proba(X))

@@ -242,7 +242,7 @@ def test_classes_with_and_without_missing_inputs(missing_in_training):
 
 def test_attributes_hold_the_parameters(digits, labels):
     model = DBMClassifier((6, 5, 4), n_mean_field_steps=3, **PARAMS)
-    model.set_params(n_iter=2, solver="sgd", momentum=0.5, weight_decay=1e-3)
+    model.set_params(n_iter=2, momentum=0.5, weight_decay=1e-3)
     model.fit(digits[:100], labels[:100])
     shapes = [each.shape for each in model.components_]
     assert shapes == [(6, 74), (5, 6), (4, 5)]

@@ -13,7 +13,14 @@ from sklearn_ebm import DBMClassifier, DBNClassifier, RBMClassifier
 
 @pytest.mark.parametrize("load", [load_iris, load_wine], ids=["iris", "wine"])
 @pytest.mark.parametrize(
-    "model", [RBMClassifier(), DBNClassifier(), DBMClassifier()], ids=lambda m: str(m)
+    "model",
+    [
+        RBMClassifier(),
+        DBNClassifier(),
+        DBMClassifier(),
+        DBMClassifier(objective="multi_prediction"),
+    ],
+    ids=str,
 )
 def test_small_tables_are_learned(model, load):
     X, y = load(return_X_y=True)

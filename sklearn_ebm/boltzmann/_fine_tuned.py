@@ -40,7 +40,7 @@ PRETRAINING = {"centering": False, "persistent": False}
 def _takes_steps(estimator):
     # (A net with another objective has no solver.)
     objective = getattr(estimator, "objective", "discriminative")
-    if estimator.solver == "lbfgs" and objective == "discriminative":
+    if estimator._solver == "lbfgs" and objective == "discriminative":
         raise AttributeError(
             "partial_fit needs a solver that learns from minibatches, not 'lbfgs'."
         )
@@ -156,7 +156,7 @@ class FineTuned(
         check_parameters(self)
         self._check_layers()
         for name in ("dropout", "input_dropout", "max_norm"):
-            if self.solver == "lbfgs" and getattr(self, name):
+            if self._solver == "lbfgs" and getattr(self, name):
                 raise ValueError(
                     f"{name}={getattr(self, name)!r} needs solver='sgd' or 'adam': "
                     "'lbfgs' minimises a function that stays the same."
@@ -179,13 +179,17 @@ class FineTuned(
 
     def _entries(self):
         """Names of what is known of every epoch."""
-        steps = [] if self.solver == "lbfgs" else ["learning_rate"]
+        steps = [] if self._solver == "lbfgs" else ["learning_rate"]
         return [*steps, "seconds", "loss"]
+
+    @property
+    def _solver(self):
+        return self.solver
 
     def _rate(self):
         if self.learning_rate is None:
-            rate = self._learning_rates[self.solver]
-            if self.solver == "sgd":
+            rate = self._learning_rates[self._solver]
+            if self._solver == "sgd":
                 rate = min(rate, self._wide / max(self._sizes()))
             return rate
         return float(self.learning_rate)
@@ -281,7 +285,7 @@ class FineTuned(
             )
             return stop or run.done
 
-        if self.solver == "lbfgs":
+        if self._solver == "lbfgs":
             if self.n_iter:
                 run.minimise(self.n_iter, self.tol, lambda e: ended(begun(), e))
             return
@@ -444,8 +448,8 @@ class _Run:
         state = model._state
         self.model, self.key, self.division = model, state["key"], division
         self.params = params = [p.copy() for p in state["params"]]
-        self.name = "moments" if model.solver == "adam" else "velocity"
-        if model.solver == "adam":
+        self.name = "moments" if model._solver == "adam" else "velocity"
+        if model._solver == "adam":
             optimiser = Adam(params, state.get("moments"))
         else:
             optimiser = Momentum(

@@ -65,9 +65,10 @@ class DBMClassifier(FineTunedClassifier):
     pretrain_weight_decay : float, default=0.0
         Factor of the L2 penalty in that training.
 
-    solver : {"sgd", "adam", "lbfgs"}, default="adam"
+    solver : {"auto", "sgd", "adam", "lbfgs"}, default="auto"
         How the net is fine-tuned: by stochastic gradient descent with momentum; by
-        Adam [3]_; or by L-BFGS on all rows at once, for small data.
+        Adam [3]_; or by L-BFGS on all rows at once, for small data. "auto" is "adam"
+        for "fine_tuning" and "sgd" for "multi_prediction".
 
     learning_rate : float, default=None
         Size of a step. None takes 0.1 for "sgd", or 25 divided by the units of the
@@ -254,6 +255,7 @@ class DBMClassifier(FineTunedClassifier):
         if name != "pretrain"
     } | {
         "objective": [StrOptions(set(WAYS))],
+        "solver": [StrOptions({"auto", "sgd", "adam", "lbfgs"})],
         "n_mean_field_steps": [Interval(Integral, 1, None, closed="left")],
         "pretrain_learning_rate": [Interval(Real, 0, None, closed="neither")],
         "pretrain_n_iter": [Interval(Integral, 0, None, closed="left")],
@@ -280,7 +282,7 @@ class DBMClassifier(FineTunedClassifier):
         pretrain_greedy_n_iter=20,
         pretrain_n_gibbs_steps=1,
         pretrain_weight_decay=0.0,
-        solver="adam",
+        solver="auto",
         learning_rate=None,
         learning_rate_schedule="linear",
         batch_size=20,
@@ -333,6 +335,12 @@ class DBMClassifier(FineTunedClassifier):
         self.random_state = random_state
 
     # ---- The net, by what the objective is ----
+
+    @property
+    def _solver(self):
+        if self.solver != "auto":
+            return self.solver
+        return "adam" if self.objective == "fine_tuning" else "sgd"
 
     @property
     def _way(self):
