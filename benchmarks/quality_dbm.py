@@ -47,7 +47,7 @@ DENSITY = {
 CLASSES = {
     "pretrain_batch_size": 20,
     "pretrain_greedy_n_iter": 25,
-    "pretrain_n_iter": 0,
+    "pretrain_n_iter": 15,
     "solver": "adam",
     "learning_rate": 0.001,
     "batch_size": 100,

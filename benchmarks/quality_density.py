@@ -6,9 +6,10 @@ PATH/debd holds a .npz file for each set, with arrays X_train, X_valid and X_tes
 zeros and ones. One recipe for all sets: PCD with a learning rate (0.1, or 0.03 for
 fewer than 5 000 rows) that falls linearly to zero, over a grid of sizes, weight decays
 and epochs; for fewer than 5 000 rows the best of these settings once more with chains
-that exchange ten temperatures, which allow a rate of 0.2. The model is chosen by the estimated log-likelihood of the validation part
-(the lower of forward and reverse annealed importance sampling) and then looked at
-once on the test part. Exact where there are at most 20 variables. Nats a row.
+that exchange ten temperatures, which allow a rate of 0.2. The model is chosen by the
+estimated log-likelihood of the validation part (the lower of forward and reverse
+annealed importance sampling) and then looked at once on the test part. Exact where
+there are at most 20 variables. Nats a row.
 """
 
 import argparse
