@@ -32,11 +32,12 @@ LONG_FITS = {
 def test_interrupt_is_heard_and_leaves_a_usable_model(estimator, case):
     shape, parameters = LONG_FITS[case]
     X = (np.random.default_rng(0).random(shape) < 0.2).astype(np.uint8)
-    # Three tries: on a busy machine something else may hold one of them up.
-    for _ in range(3):
+    # Three tries: on a busy machine something else may hold one of them up, or the
+    # first epoch may not have begun.
+    for seconds in (0.3, 0.6, 1.2):
         model = clone(estimator).set_params(**parameters)
-        delay = interrupted_after(lambda model=model: model.fit(X))
-        if delay < 0.5:
+        delay = interrupted_after(lambda model=model: model.fit(X), seconds)
+        if delay < 0.5 and hasattr(model, "components_"):
             break
     assert delay < 0.5
     assert all(len(entries) == model.n_iter_ for entries in model.history_.values())
