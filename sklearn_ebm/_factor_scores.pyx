@@ -21,8 +21,9 @@ cdef enum:
     LANES = PANEL_BYTES // 8
     # Rows that a thread takes at once, a multiple of FACTOR_ROWS.
     BLOCK = 16 * FACTOR_ROWS
-    # Multiplications that are worth a second thread (some hundred microseconds).
-    LEAST_WORK = 10000000
+    # Multiplications that are worth a second thread, which may come some milliseconds
+    # late where a library still keeps threads of its own awake.
+    LEAST_WORK = 100000000
 
 ctypedef fused real:
     float
@@ -71,7 +72,7 @@ def exponents(
     memory = aligned(n_threads * room_size * sizeof(double))
     cdef double *room = <double *> address(memory)
     for block in prange(
-        n_blocks, nogil=True, num_threads=n_threads, schedule="static"
+        n_blocks, nogil=True, num_threads=n_threads, schedule="dynamic"
     ):
         score_block[real](
             leaves, X, &mean[0], &scale[0], turned_loadings, turned_root, q, wide,
