@@ -62,6 +62,7 @@ REBUILD = {
     "_passes.pyx": ["_passes"],
     "_products.pyx": ["_products"],
     "_mean_field.pyx": ["_mean_field"],
+    "_rows.pxd": ["_trainer", "_classifier"],
     "_rows.pyx": ["_rows"],
     "_scores.pyx": ["_scores"],
     "_trainer.pyx": ["_trainer"],
@@ -367,7 +368,7 @@ MUTATIONS = [
     ),
     Mutation(
         "first unit of a thread's share left out",
-        "_trainer.pyx",
+        "_rows.pxd",
         "if x[middle] < least:",
         "if x[middle] <= least:",
     ),
@@ -386,8 +387,8 @@ MUTATIONS = [
     Mutation(
         "values below one taken for bits",
         "_rows.pyx",
-        "if x != 1:",
-        "if x > 1:",
+        "ones = ones and x == 1\n                sums",
+        "ones = ones and x <= 1\n                sums",
     ),
     # ---- Centring ----
     Mutation(
