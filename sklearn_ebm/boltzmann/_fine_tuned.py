@@ -1,7 +1,6 @@
 """Nets that are pretrained as a stack of RBMs and fine-tuned by back-propagation."""
 
 import math
-import time
 from numbers import Integral, Real
 
 import numpy as np
@@ -14,9 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from .._network import Adam, Descent, Dropout, Momentum, Network, minimise, outputs
-from .._openmp import effective_n_threads
-from .._training import Pacer, check_finite, epoch_order, minibatch_rates
+from .._network import Dropout, Network, outputs
+from .._training import minibatch_rates
 from .._validation import (
     CallbackSupportMixin,
     Interval,
@@ -27,7 +25,8 @@ from .._validation import (
     random_key,
     with_callbacks,
 )
-from ..monitoring import Stopping, extended
+from ..monitoring import extended
+from ._fine_tuning_run import Division, Run
 from ._stack import new_stack, one_a_layer, pretrain, recognition
 from ._structure import check_structure, sizes_in_words
 
@@ -125,7 +124,7 @@ class FineTuned(
         callbacks.call_on_fit_task_begin(estimator=self, **given)
         if self.pretrain and not goes_on:
             self._pretrain(X)
-        run = _Run(self, self._inputs(X, True), targets, division)
+        run = Run(self, self._inputs(X, True), targets, division)
         try:
             self._fine_tune(run, callbacks, given)
         finally:
@@ -145,7 +144,7 @@ class FineTuned(
         X, targets, division = self._begin(X, y, classes, goes_on)
         if self.pretrain and not goes_on:
             self._pretrain(X)
-        run = _Run(self, self._inputs(X, True), targets, division)
+        run = Run(self, self._inputs(X, True), targets, division)
         try:
             self._enter(run.epoch(np.full(run.n_batches, self._rate())))
         finally:
@@ -236,7 +235,7 @@ class FineTuned(
     def _divide(self, known, key):
         """Return which rows are trained on and which held out."""
         fraction = self.validation_fraction if self.early_stopping else 0
-        return _Division(known, fraction, key)
+        return Division(known, fraction, key)
 
     def _first_params(self, rows, state, rng):
         """Return the parameters of a new net, before the pretraining."""
@@ -423,116 +422,6 @@ class FineTuned(
         ):
             return f"coefs_ have shapes {shapes}, intercepts_ {biases}"
         return None
-
-
-class _Division:
-    """Rows to train on, and rows held out of the training."""
-
-    def __init__(self, known, fraction, key):
-        rows = np.flatnonzero(known)
-        n_held_out = math.ceil(fraction * len(rows))
-        if n_held_out and n_held_out == len(rows):
-            raise ValueError(
-                f"validation_fraction={fraction} leaves no rows to train on of the "
-                f"{len(rows)} that have targets."
-            )
-        order = np.random.default_rng([key, 0, 2]).permutation(rows)
-        self.held_out = np.sort(order[:n_held_out])
-        self.training = np.sort(order[n_held_out:])
-
-
-class _Run:
-    """The fine-tuning of one call of `fit` or `partial_fit`."""
-
-    def __init__(self, model, X, targets, division):
-        state = model._state
-        self.model, self.key, self.division = model, state["key"], division
-        self.params = params = [p.copy() for p in state["params"]]
-        self.name = "moments" if model._solver == "adam" else "velocity"
-        if model._solver == "adam":
-            optimiser = Adam(params, state.get("moments"))
-        else:
-            optimiser = Momentum(
-                params, model.momentum, model.nesterov, state.get("velocity")
-            )
-        self.descent = Descent(
-            model._network(state, model.weight_decay),
-            optimiser,
-            params,
-            X,
-            targets,
-            model._dropout(state),
-            model.batch_size,
-            model.max_norm,
-            state["step"],
-        )
-        self.n_batches = -(-len(division.training) // model.batch_size)
-        self.pacer = Pacer(effective_n_threads())
-        self.stopping = None
-        if model.early_stopping:
-            self.stopping = Stopping(model._monitor, model.tol, model.n_iter_no_change)
-            self.held_out = X[division.held_out], targets[division.held_out]
-
-    def epoch(self, rates):
-        """Train on every row once; returns what to enter in the history."""
-        order = epoch_order(self.division.training, self.key, self.descent.step)
-        begin = time.perf_counter()
-        loss = self.descent.epoch(order, rates, self.pacer)
-        seconds = time.perf_counter() - begin
-        check_finite(loss, rates[0])
-        return {"learning_rate": float(rates[0]), "seconds": seconds, "loss": loss}
-
-    def minimise(self, n_iter, tol, ended):
-        """Train by L-BFGS."""
-        descent, begin = self.descent, time.perf_counter()
-
-        def after(loss):
-            nonlocal begin
-            seconds = time.perf_counter() - begin
-            stop = ended({"seconds": seconds, "loss": loss})
-            begin = time.perf_counter()
-            return stop
-
-        minimise(
-            descent.network,
-            self.params,
-            descent.X,
-            descent.targets,
-            self.division.training,
-            n_iter,
-            tol,
-            after,
-        )
-
-    def measure(self):
-        """Return what the rows held out say."""
-        if self.stopping is None:
-            return {}
-        X, targets = self.held_out
-        network = self.model._network(self.model._state)
-        return self.model._validation(outputs(network, self.params, X), targets)
-
-    def see(self, entry, n_iter):
-        """Take note of what has been entered as epoch n_iter."""
-        if self.stopping is not None:
-            self.stopping.see(entry, n_iter, [p.copy() for p in self.params])
-
-    @property
-    def best(self):
-        """The best epoch, or None where the last one is to be kept."""
-        return None if self.stopping is None else self.stopping.best
-
-    @property
-    def done(self):
-        return self.stopping is not None and self.stopping.done
-
-    def state(self):
-        """Return what another run needs to go on."""
-        return {
-            "params": [p.copy() for p in self.params],
-            "step": int(self.descent.step),
-            self.name: self.descent.optimiser.state(),
-        }
 
 
 def random_params(sizes, dtype, rng):
