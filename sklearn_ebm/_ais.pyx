@@ -27,7 +27,6 @@ from ._gibbs cimport (
     DRAW_HIDDEN,
     DRAW_SWAP,
     DRAW_VISIBLE,
-    LEAST_WORD_ROWS,
     LEAST_WORK,
     Bits,
     Draw,
@@ -41,15 +40,20 @@ from ._panels cimport Panels, address, aligned
 from ._simd cimport (
     FLUSH_GAINS,
     GROUP,
+    NO_LIST,
     PANEL_BYTES,
     PHILOX_ROUNDS,
-    WORD_TABLE_BYTES,
     ActiveRows,
     lowest_bit,
     philox4x32,
 )
 
 from ._openmp import effective_n_threads
+
+
+cdef enum:
+    # From so many chains on the tables that sums by words need pay for themselves.
+    LEAST_WORD_ROWS = 16
 
 
 cdef class Path:
@@ -103,6 +107,7 @@ cdef class Team:
         clamped,
     ):
         """Rows r * unit..(r + 1) * unit of states stay together."""
+        cdef Py_ssize_t r
         self.path, self.n_rows, self.unit = path, states.shape[0], unit
         cdef Layer up = path.up, down = path.down
         self.up, self.down = up, down
@@ -119,8 +124,15 @@ cdef class Team:
         self.betas = np.zeros(self.n_rows)
         self.aims = np.zeros(self.n_rows)
         self.gains = np.zeros(self.n_rows)
-        # All chains decide together: how they are cut must not matter.
+        # How threads cut the chains must not matter: many take all their hidden units
+        # by words, and none the visible ones.
         self.words = self.n_rows >= LEAST_WORD_ROWS
+        self.visible.active.words = NULL
+        if self.words:
+            for r in range(self.n_rows):
+                self.hidden.active.length[r] = NO_LIST
+        else:
+            self.hidden.active.words = NULL
         cdef double work = 0.2 * n_steps * self.n_rows * (
             up.n_inputs * up.n_panels + down.n_inputs * down.n_panels
         )
@@ -133,7 +145,6 @@ cdef class Team:
         self.n_most = (n_units + self.n_blocks - 1) // self.n_blocks * unit
         self.scratch_size = (
             self.n_most * PANEL_BYTES * (up.n_panels + 3 + 2 * GROUP)
-            + WORD_TABLE_BYTES
         )
         self.memory = [aligned(self.n_threads * self.scratch_size)]
         self.scratch = address(self.memory[0])
@@ -221,9 +232,7 @@ cdef class Team:
             for r in range(first, last):
                 self.hidden.list_row(r)
         draw.purpose = DRAW_VISIBLE
-        sweep = bits_sweep(
-            self.hidden, first, self.words, self.visible, first, n, room, draw
-        )
+        sweep = bits_sweep(self.hidden, first, self.visible, first, n, room, draw)
         sweep.base, sweep.betas = self.path.base_visible, &self.betas[first]
         sample_panels(
             self.down, &sweep, 1, 0, self.down.n_panels, room + 2 * GROUP * stride

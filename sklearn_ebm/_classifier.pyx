@@ -42,7 +42,6 @@ from ._simd cimport (
     PHILOX_ROUNDS,
     ActiveRows,
     Leaves,
-    list_bits,
     philox4x32,
     select_leaves,
 )
@@ -496,7 +495,9 @@ cdef class ClassifierTrainer:
                 self.visible + r * self.visible_panels * PANEL_BYTES, self.n_visible,
                 words,
             )
-            active.length[0] = list_bits(words, self.room.n_words, active.index)
+            active.length[0] = self.leaves.list_bits(
+                words, self.room.n_words, active.index
+            )
             if active.value != NULL:
                 for k in range(active.length[0]):
                     self._set_at(<char *> active.value, k, 1)

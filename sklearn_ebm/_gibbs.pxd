@@ -10,15 +10,15 @@ cdef enum:
     # tables of its update (4 panels x 2 phases x 512 rows of 64 bytes) still fit
     # a cache.
     BLOCK = 128
-    # From this many rows on, the tables that sums over words of hidden units need
-    # pay for themselves (hidden units are on up to half of the time).
-    LEAST_WORD_ROWS = 16
-    # The same for sums of pairs of neighbouring visible units, which are often on
-    # together (in images: 5 % less time for a minibatch of 100).
+    # From this many rows on, sums of pairs of neighbouring visible units, which are
+    # often on together, pay for themselves (in images: 5 % less time for a minibatch
+    # of 100).
     LEAST_PAIR_ROWS = 48
     # Sums of fewer panel rows than this (about 40 microseconds) are not worth a
     # second thread.
     LEAST_WORK = 100000
+    # Nor are sweeps of fewer, in which threads wait for each other four times.
+    LEAST_SWEEP = 30000
 
 
 # What a draw is for; part of the random counter (see _simd.h).
@@ -56,6 +56,7 @@ cdef class Bits:
     cdef ActiveRows active
     # Of the panels that the lists are for.
     cdef uint32_t first_pair
+    cdef const Leaves *leaves
     cdef list memory
 
     cdef void list_row(self, Py_ssize_t r) noexcept nogil
@@ -73,15 +74,13 @@ cdef struct Draw:
 
 
 cdef struct Sweep:
-    # Rows that go through a layer: what is on in the layer before (lists or, if
-    # words is not NULL, bits), where the means go (or, without `keep`, room for
-    # those of GROUP panels), and the first of the rows of bits that are drawn
-    # (unless draw.purpose is NO_DRAW). If base is not NULL, row r is drawn at the
-    # inverse temperature betas[r] of the path that begins at these biases.
+    # Rows that go through a layer: what is on in the layer before, where the means go
+    # (or, without `keep`, room for those of GROUP panels), and the first of the rows of
+    # bits that are drawn (unless draw.purpose is NO_DRAW). If base is not NULL, row r
+    # is drawn at the inverse temperature betas[r] of the path that begins at these
+    # biases.
     Py_ssize_t n
     ActiveRows given
-    const uint64_t *words
-    Py_ssize_t words_stride
     const char *base
     const double *betas
     char *fields
@@ -97,6 +96,6 @@ cdef void sample_panels(
 ) noexcept nogil
 
 cdef Sweep bits_sweep(
-    Bits given, Py_ssize_t first_given, bint words, Bits out, Py_ssize_t first_out,
+    Bits given, Py_ssize_t first_given, Bits out, Py_ssize_t first_out,
     Py_ssize_t n, char *fields, Draw draw,
 ) noexcept nogil

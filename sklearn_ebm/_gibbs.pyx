@@ -6,6 +6,9 @@
 #
 #   half-sweep   field[r] = bias + sum of weight rows of the units on in row r
 #
+# Where many units are on in many rows, sums of four neighbours in all their states
+# are tabulated, and there is one to add for every four units (longest_list, _simd.h).
+#
 # Weights are packed in panels (see _simd.h). Threads share panels or rows; no sum
 # is ever split between threads, so results do not depend on their number.
 import numpy as np
@@ -15,17 +18,19 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
+from ._openmp cimport (
+    bound,
+    omp_get_num_threads,
+    omp_get_thread_num,
+    team_barrier,
+)
 from ._panels cimport Panels, address, aligned
 from ._rows cimport Range, RowBlock, Rows
 from ._simd cimport (
     GROUP,
     PANEL_BYTES,
     PHILOX_ROUNDS,
-    WORD_TABLE_BYTES,
     ActiveRows,
-    list_bits,
-    list_pairs,
     philox4x32,
     select_leaves,
 )
@@ -222,6 +227,7 @@ cdef class Bits:
     """Rows of bits of a layer (padded to 64), and their lists."""
 
     def __cinit__(self, Py_ssize_t n_rows, Py_ssize_t n_units):
+        self.leaves = select_leaves(4)
         self.n_rows, self.n_words = n_rows, (n_units + 63) // 64
         self.memory = [
             aligned(n_rows * self.n_words * 8),
@@ -233,16 +239,18 @@ cdef class Bits:
         self.active.length = <int32_t *> address(self.memory[2])
         self.active.value = NULL
         self.active.stride = self.n_words * 64
+        self.active.words = self.words
+        self.active.n_words, self.active.n_units = self.n_words, n_units
 
     cdef void list_row(self, Py_ssize_t r) noexcept nogil:
         cdef const uint64_t *words = self.words + r * self.n_words
         cdef uint32_t *index = self.active.index + r * self.active.stride
         if self.first_pair:
-            self.active.length[r] = list_pairs(
+            self.active.length[r] = self.leaves.list_pairs(
                 words, self.n_words, self.first_pair, index
             )
         else:
-            self.active.length[r] = list_bits(words, self.n_words, index)
+            self.active.length[r] = self.leaves.list_bits(words, self.n_words, index)
 
     cdef void clamp_row(self, Bits mask, Bits values, Py_ssize_t r) noexcept nogil:
         """Set the units of a row that are in a mask to given values."""
@@ -256,6 +264,8 @@ cdef class Bits:
         cdef ActiveRows rows = self.active
         rows.index += r * rows.stride
         rows.length += r
+        if rows.words != NULL:
+            rows.words += r * self.n_words
         return rows
 
     def set(self, states):
@@ -276,22 +286,22 @@ cdef void sample_panels(
 ) noexcept nogil:
     """Means and samples of panels start..stop of a layer, for some sweeps.
 
-    room: WORD_TABLE_BYTES, and what the layer needs for GROUP panels.
+    room: what the layer needs for GROUP panels.
     """
     cdef Py_ssize_t p = start, q
     cdef const char *panels
     cdef int s
     while p < stop:
         q = min(p + GROUP, stop)
-        panels = layer.panels(p, q, room + WORD_TABLE_BYTES)
+        panels = layer.panels(p, q, room)
         for s in range(n_sweeps):
-            sample_group(layer, &sweeps[s], start, p, q, panels, room)
+            sample_group(layer, &sweeps[s], start, p, q, panels)
         p = q
 
 
 cdef void sample_group(
     Layer layer, const Sweep *sweep, Py_ssize_t origin, Py_ssize_t start,
-    Py_ssize_t stop, const char *panels, char *table,
+    Py_ssize_t stop, const char *panels,
 ) noexcept nogil:
     """sample_panels for the panels start..stop of one sweep from origin."""
     cdef Py_ssize_t q, n = sweep.n, stride = n * PANEL_BYTES
@@ -299,16 +309,9 @@ cdef void sample_group(
     cdef char *at
     if sweep.keep:
         fields += (start - origin) * stride
-    if sweep.words == NULL:
-        layer.fields(&sweep.given, n, start, stop, panels, fields, stride)
+    layer.fields(&sweep.given, n, start, stop, panels, fields, stride)
     for q in range(start, stop):
         at = fields + (q - start) * stride
-        if sweep.words != NULL:
-            layer.leaves.sum_words(
-                sweep.words, sweep.words_stride, n,
-                panels + (q - start) * layer.stride(), layer.n_inputs,
-                layer.bias + q * PANEL_BYTES, table, at,
-            )
         if sweep.base != NULL:
             layer.leaves.temper(at, n, sweep.base + q * PANEL_BYTES, sweep.betas)
         layer.leaves.logistic(at, n)
@@ -321,14 +324,12 @@ cdef void sample_group(
 
 
 cdef Sweep bits_sweep(
-    Bits given, Py_ssize_t first_given, bint words, Bits out, Py_ssize_t first_out,
+    Bits given, Py_ssize_t first_given, Bits out, Py_ssize_t first_out,
     Py_ssize_t n, char *fields, Draw draw,
 ) noexcept nogil:
-    """A sweep from rows of bits (with `words`, instead of lists) to rows of bits."""
+    """A sweep from rows of bits (which have been listed) to rows of bits."""
     cdef Sweep sweep
     sweep.given, sweep.n = given.at(first_given), n
-    sweep.words = given.words + first_given * given.n_words if words else NULL
-    sweep.words_stride = given.n_words
     sweep.base, sweep.betas = NULL, NULL
     sweep.fields, sweep.keep, sweep.draw = fields, False, draw
     sweep.bits = <char *> (out.words + first_out * out.n_words)
@@ -356,33 +357,39 @@ def run_chains(
         mask, fixed = Bits(n_rows, down.n_units), Bits(n_rows, down.n_units)
         mask.set(clamped)
         fixed.set(states)
-    cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
-    cdef double work = 0.2 * n_steps * n_rows * (
+    cdef double work = 0.2 * n_rows * (
         up.n_inputs * up.n_panels + down.n_inputs * down.n_panels
     )
-    cdef int n_threads = min(n_rows, effective_n_threads(work, LEAST_WORK))
-    # Chains are independent: cut them finer when there are threads to spare.
-    n_blocks = max(n_blocks, n_threads)
+    cdef int n_threads = 1
+    if work >= LEAST_SWEEP:
+        n_threads = effective_n_threads(n_steps * work, LEAST_WORK)
+    # Rows of a block decide together whether they go by words; blocks must not depend
+    # on the number of threads. These share the panels of every block, so that each has
+    # only its part of the weights in its cache; with few panels each has its blocks.
+    cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
+    cdef bint alone = (
+        n_blocks >= n_threads and min(up.n_panels, down.n_panels) < 8 * n_threads
+    )
     cdef Py_ssize_t size = (
         2 * GROUP * ((n_rows + n_blocks - 1) // n_blocks) * PANEL_BYTES
-        + WORD_TABLE_BYTES + max(up.room(GROUP), down.room(GROUP))
+        + max(up.room(GROUP), down.room(GROUP))
     )
     memory = aligned(n_threads * size)
     cdef char *scratch = address(memory)
     cdef Draw draw
     draw.key, draw.step, draw.row0 = key, step, row0
-    cdef Py_ssize_t block
+    cdef Py_ssize_t block, start, stop
     cdef int thread, team
     with nogil, parallel(num_threads=n_threads):
         thread = omp_get_thread_num()
         team = omp_get_num_threads()
-        for block in range(
-            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
-        ):
+        start = bound(n_blocks, thread, team) if alone else 0
+        stop = bound(n_blocks, thread + 1, team) if alone else n_blocks
+        for block in range(start, stop):
             _run_block(
                 up, down, visible, hidden, mask, fixed, bound(n_rows, block, n_blocks),
                 bound(n_rows, block + 1, n_blocks), n_steps, draw,
-                scratch + thread * size,
+                scratch + thread * size, 0 if alone else thread, 1 if alone else team,
             )
     states[...] = visible.get(down.n_units, bool)
 
@@ -390,28 +397,44 @@ def run_chains(
 cdef void _run_block(
     Layer up, Layer down, Bits visible, Bits hidden, Bits mask, Bits fixed,
     Py_ssize_t first, Py_ssize_t last, Py_ssize_t n_steps, Draw draw, char *scratch,
+    int thread, int team,
 ) noexcept nogil:
-    """run_chains for the chains first..last."""
+    """run_chains for the chains first..last, by a team: each its rows and panels."""
     cdef Py_ssize_t _s, r, n = last - first
-    # All chains decide together: how they are cut must not matter.
-    cdef bint words = visible.n_rows >= LEAST_WORD_ROWS
+    cdef Py_ssize_t start = first + bound(n, thread, team)
+    cdef Py_ssize_t stop = first + bound(n, thread + 1, team)
     cdef Sweep sweep
     cdef char *room = scratch + 2 * GROUP * n * PANEL_BYTES
     draw.room = <uint16_t *> (scratch + GROUP * n * PANEL_BYTES)
     draw.row0 += <uint32_t> first
     for _s in range(n_steps):
-        for r in range(first, last):
+        for r in range(start, stop):
             visible.list_row(r)
+        _wait(team)
         draw.purpose = DRAW_HIDDEN
-        sweep = bits_sweep(visible, first, False, hidden, first, n, scratch, draw)
-        sample_panels(up, &sweep, 1, 0, up.n_panels, room)
-        if not words:
-            for r in range(first, last):
-                hidden.list_row(r)
+        sweep = bits_sweep(visible, first, hidden, first, n, scratch, draw)
+        sample_panels(
+            up, &sweep, 1, bound(up.n_panels, thread, team),
+            bound(up.n_panels, thread + 1, team), room,
+        )
+        _wait(team)
+        for r in range(start, stop):
+            hidden.list_row(r)
+        _wait(team)
         draw.purpose = DRAW_VISIBLE
-        sweep = bits_sweep(hidden, first, words, visible, first, n, scratch, draw)
-        sample_panels(down, &sweep, 1, 0, down.n_panels, room)
+        sweep = bits_sweep(hidden, first, visible, first, n, scratch, draw)
+        sample_panels(
+            down, &sweep, 1, bound(down.n_panels, thread, team),
+            bound(down.n_panels, thread + 1, team), room,
+        )
+        _wait(team)
         if mask is not None:
-            for r in range(first, last):
+            for r in range(start, stop):
                 visible.clamp_row(mask, fixed, r)
         draw.step += 1
+
+
+cdef inline void _wait(int team) noexcept nogil:
+    """Wait for the others of a team; who works alone waits for nobody."""
+    if team > 1:
+        team_barrier()

@@ -103,6 +103,7 @@ INLINE uint32_t NAME(mask_bits)(IV m)
 }
 #endif
 
+#include "_leaves_lists.h"
 #include "_leaves_sums.h"
 #include "_leaves_units.h"
 #include "_leaves_draws.h"
@@ -123,13 +124,13 @@ INLINE uint32_t NAME(mask_bits)(IV m)
 #define STRING(x) STRING_(x)
 static const Leaves NAME(leaves) = {
     STRING(ISA), (int)sizeof(REAL), PANEL_LANES, NAME(sum_active),
-    NAME(sum_words), NAME(both_means),    NAME(logistic), NAME(bernoulli), NAME(transpose), NAME(subset_sums), NAME(pair_sums),
-    NAME(scale_rows), NAME(project),
+    NAME(both_means), NAME(logistic), NAME(bernoulli), NAME(transpose),
+    NAME(subset_sums), NAME(pair_sums), NAME(scale_rows), NAME(project),
     NAME(feature_sums), NAME(update_panels), NAME(visible_step),
     NAME(nonzero_bits), NAME(temper), NAME(gain), NAME(start_gains), NAME(end_gains),
     NAME(softplus_sum), NAME(flip_logits), NAME(shift_logits), NAME(uniforms),
     NAME(normals), NAME(exponential), NAME(step_row), NAME(share_rows),
-    NAME(scale_row), NAME(largest_change), MULTIPLY, SPARSE_CODES,
+    NAME(scale_row), NAME(largest_change), MULTIPLY, LISTS, SPARSE_CODES,
     NAME(class_means), NAME(add_lists), NAME(add_scaled), NAME(ascend),
     NAME(sources), FACTORS};
 
@@ -137,6 +138,7 @@ static const Leaves NAME(leaves) = {
 #undef STRING_
 #undef FLUSH
 #undef SPARSE_CODES
+#undef LISTS
 #undef FACTORS
 #undef MULTIPLY
 #undef FUSED

@@ -29,12 +29,14 @@ INLINE void NAME(accumulate)(V sums[GROUP][NV], const char *panels,
         for (int q = 0; q < NV; q++) sums[p][q] = a[p][q];
 }
 
+/* sum_active of np panels, for rows whose lists are not longer than `most`. */
 INLINE void NAME(sum_group)(const ActiveRows *rows, ptrdiff_t n_rows,
                             const char *panels, ptrdiff_t stride,
                             const char *bias, ptrdiff_t bias_stride, char *out,
-                            ptrdiff_t out_stride, const int np)
+                            ptrdiff_t out_stride, int32_t most, const int np)
 {
     for (ptrdiff_t r = 0; r < n_rows; r++) {
+        if (rows->length[r] > most) continue;
         V sums[GROUP][NV];
         const REAL *value = rows->value;
         for (int p = 0; p < np; p++)
@@ -50,32 +52,6 @@ INLINE void NAME(sum_group)(const ActiveRows *rows, ptrdiff_t n_rows,
     }
 }
 
-/* out[p][r] = bias[r][p] + sum of the active rows of panels[p].  bias_stride is
-   0 when all rows share one bias. */
-static void NAME(sum_active)(const ActiveRows *rows, ptrdiff_t n_rows,
-                             const char *panels, ptrdiff_t stride,
-                             int n_panels, const char *bias,
-                             ptrdiff_t bias_stride, char *out,
-                             ptrdiff_t out_stride)
-{
-    while (n_panels > 0) {
-        int np = n_panels < GROUP ? n_panels : GROUP;
-        switch (np) {
-#define CASE(n)                                                              \
-    case n:                                                                  \
-        NAME(sum_group)(rows, n_rows, panels, stride, bias, bias_stride, out, \
-                        out_stride, n);                                      \
-        break;
-            CASE(1) CASE(2) CASE(3) CASE(4)
-#undef CASE
-        }
-        n_panels -= np;
-        panels += np * stride;
-        bias += np * PANEL_BYTES;
-        out += np * out_stride;
-    }
-}
-
 /* sums[j] = rows[2j] + rows[2j + 1] */
 static void NAME(pair_sums)(const char *rows, ptrdiff_t n_pairs, char *sums)
 {
@@ -86,41 +62,52 @@ static void NAME(pair_sums)(const char *rows, ptrdiff_t n_pairs, char *sums)
                 + ((const V *)(rows + (2 * j + 1) * PANEL_BYTES))[q];
 }
 
+/* The sums of all 16 subsets of the rows k < count of scale * row (in ascending
+   order) of vectors that are NV apart, kept in registers until all are known. */
+INLINE V NAME(subsets)(const V *rows, ptrdiff_t count, REAL scale, V *t)
+{
+    V sums[16];
+    memset(&sums[0], 0, sizeof sums[0]);
+    UNROLL
+    for (int k = 0; k < 4; k++) {
+        V x;
+        memset(&x, 0, sizeof x);
+        if (k < count) x = rows[k * NV] * scale;
+        UNROLL
+        for (int m = 0; m < 1 << k; m++) sums[(1 << k) + m] = sums[m] + x;
+    }
+    UNROLL
+    for (int m = 0; m < 16; m++) t[m * NV] = sums[m];
+    return sums[15];
+}
+
 /* For every four rows, the sums of all 16 subsets of scale * row (rows in
    ascending order); the sum of all of them is added to total. */
 static void NAME(subset_sums)(const char *rows, ptrdiff_t n, double scale,
                               char *table, char *total)
 {
-    V zero, sum[NV];
-    memset(&zero, 0, sizeof zero);
+    const V *row = (const V *)rows;
+    V *t = (V *)table, sum[NV];
+    ptrdiff_t k = 0;
     memcpy(sum, total, sizeof sum);
-    for (ptrdiff_t g = 0; 4 * g < n; g++) {
-        V *t = (V *)(table + 16 * g * PANEL_BYTES);
-        for (int q = 0; q < NV; q++) {
-            t[q] = zero;
-            for (int k = 0; k < 4; k++) {
-                V x = zero;
-                if (4 * g + k < n)
-                    x = ((const V *)(rows + (4 * g + k) * PANEL_BYTES))[q]
-                        * (REAL)scale;
-                for (int m = 0; m < 1 << k; m++)
-                    t[((1 << k) + m) * NV + q] = t[m * NV + q] + x;
-            }
-            sum[q] += t[15 * NV + q];
-        }
-    }
+    for (; k + 4 <= n; k += 4, row += 4 * NV, t += 16 * NV)
+        for (int q = 0; q < NV; q++)
+            sum[q] += NAME(subsets)(row + q, 4, (REAL)scale, t + q);
+    if (k < n)
+        for (int q = 0; q < NV; q++)
+            sum[q] += NAME(subsets)(row + q, n - k, (REAL)scale, t + q);
     memcpy(total, sum, sizeof sum);
 }
 
 /* Add the table entries of the 16 words of four bits in x to a row, and those of
-   y to the row after it (if there is one). */
-INLINE void NAME(add_words)(uint64_t x, uint64_t y, const char *table, V *rows,
-                            const int two)
+   y to another (if there are two). */
+INLINE void NAME(add_words)(uint64_t x, uint64_t y, const char *table, V *row,
+                            V *other, const int two)
 {
     V a[NV], b[NV];
     for (int q = 0; q < NV; q++) {
-        a[q] = rows[q];
-        if (two) b[q] = rows[NV + q];
+        a[q] = row[q];
+        if (two) b[q] = other[q];
     }
     UNROLL
     for (int g = 0; g < 16; g++) {
@@ -133,36 +120,68 @@ INLINE void NAME(add_words)(uint64_t x, uint64_t y, const char *table, V *rows,
         }
     }
     for (int q = 0; q < NV; q++) {
-        rows[q] = a[q];
-        if (two) rows[NV + q] = b[q];
+        row[q] = a[q];
+        if (two) other[q] = b[q];
     }
 }
 
-/* out[r] = bias + sum of the panel's rows that are on in row r, for rows of bits
-   (stride words apart) of which many are on: for every 64 units the sums of all
-   subsets of four neighbours are tabulated, and 16 of them are added. */
-static void NAME(sum_words)(const uint64_t *words, ptrdiff_t stride,
-                            ptrdiff_t n_rows, const char *panel,
-                            ptrdiff_t n_units, const char *bias, char *table,
-                            char *out)
+/* sums[at[k]] = bias + the sum of the panel's rows that are on in row at[k], k < n: for
+   every 64 units the sums of all subsets of four neighbours are tabulated, and 16 of
+   them are added. */
+static void NAME(sum_words)(const ActiveRows *rows, const int32_t *at, ptrdiff_t n,
+                            const char *panel, const char *bias, V *sums)
 {
-    V ignored[NV];
+    V table[16 * 16 * NV], ignored[NV];
+    const uint64_t *words = rows->words;
+    const ptrdiff_t stride = rows->n_words, n_units = rows->n_units;
+    for (ptrdiff_t k = 0; k < n; k++) memcpy(sums + at[k] * NV, bias, PANEL_BYTES);
     memset(ignored, 0, sizeof ignored);
-    for (ptrdiff_t r = 0; r < n_rows; r++)
-        memcpy(out + r * PANEL_BYTES, bias, PANEL_BYTES);
-    for (ptrdiff_t w = 0; 64 * w < n_units; w++) {
-        const ptrdiff_t n = n_units - 64 * w < 64 ? n_units - 64 * w : 64;
-        NAME(subset_sums)(panel + 64 * w * PANEL_BYTES, n, 1, table,
+    for (ptrdiff_t w = 0; w < stride; w++, words++) {
+        const ptrdiff_t units = n_units - 64 * w < 64 ? n_units - 64 * w : 64;
+        NAME(subset_sums)(panel + 64 * w * PANEL_BYTES, units, 1, (char *)table,
                           (char *)ignored);
-        for (ptrdiff_t g = (n + 3) / 4; g < 16; g++) /* units beyond the last */
-            memset(table + 16 * g * PANEL_BYTES, 0, PANEL_BYTES);
-        ptrdiff_t r = 0;
-        for (; r + 1 < n_rows; r += 2)
-            NAME(add_words)(words[r * stride + w], words[(r + 1) * stride + w],
-                            table, (V *)(out + r * PANEL_BYTES), 1);
-        if (r < n_rows)
-            NAME(add_words)(words[r * stride + w], 0, table,
-                            (V *)(out + r * PANEL_BYTES), 0);
+        for (ptrdiff_t g = (units + 3) / 4; g < 16; g++) /* beyond the last */
+            memset(table + 16 * g * NV, 0, PANEL_BYTES);
+        ptrdiff_t k = 0;
+        for (; k + 1 < n; k += 2)
+            NAME(add_words)(words[at[k] * stride], words[at[k + 1] * stride],
+                            (char *)table, sums + at[k] * NV, sums + at[k + 1] * NV,
+                            1);
+        if (k < n)
+            NAME(add_words)(words[at[k] * stride], 0, (char *)table,
+                            sums + at[k] * NV, NULL, 0);
+    }
+}
+
+/* out[p][r] = bias[r][p] + sum of the active rows of panels[p].  bias_stride is
+   0 when all rows share one bias. */
+static void NAME(sum_active)(const ActiveRows *rows, ptrdiff_t n_rows,
+                             const char *panels, ptrdiff_t stride,
+                             int n_panels, const char *bias,
+                             ptrdiff_t bias_stride, char *out,
+                             ptrdiff_t out_stride)
+{
+    enum { TOGETHER = 128 }; /* sums of as many rows stay in the nearest cache */
+    int32_t by_words[TOGETHER];
+    const int32_t most = longest_list(rows, n_rows);
+    for (int p = 0; p < n_panels; p += GROUP)
+        switch (n_panels - p < GROUP ? n_panels - p : GROUP) {
+#define CASE(n)                                                            \
+    case n:                                                                \
+        NAME(sum_group)(rows, n_rows, panels + p * stride, stride,         \
+                        bias + p * PANEL_BYTES, bias_stride,               \
+                        out + p * out_stride, out_stride, most, n);        \
+        break;
+            CASE(1) CASE(2) CASE(3) CASE(4)
+#undef CASE
+        }
+    for (ptrdiff_t r = 0, n = 0; r < n_rows; r++) {
+        if (rows->length[r] > most) by_words[n++] = (int32_t)r;
+        if (n < TOGETHER && (n == 0 || r < n_rows - 1)) continue;
+        for (int p = 0; p < n_panels; p++)
+            NAME(sum_words)(rows, by_words, n, panels + p * stride,
+                            bias + p * PANEL_BYTES, (V *)(out + p * out_stride));
+        n = 0;
     }
 }
 

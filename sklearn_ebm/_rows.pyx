@@ -12,7 +12,7 @@ from libc.string cimport memcpy, memset
 
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport address, aligned
-from ._simd cimport fetch, list_bits, list_pairs, select_leaves
+from ._simd cimport fetch, select_leaves
 
 from ._openmp import effective_n_threads
 
@@ -58,8 +58,7 @@ cdef class Rows:
             dtype = np.float64 if X.dtype == np.float64 else np.float32
         self.dtype = np.dtype(dtype)
         self.is_double = self.dtype == np.float64
-        if self.value_size > 1:
-            self.leaves = select_leaves(self.value_size)
+        self.leaves = select_leaves(8 if self.value_size == 8 else 4)
         if sp.issparse(X):
             if not X.has_canonical_format:
                 X = X.copy()
@@ -122,7 +121,7 @@ cdef class Rows:
             self.leaves.nonzero_bits(x, self.n_columns, bits)
         if index == NULL:
             return 0
-        n = list_bits(bits, self.n_words, index)
+        n = self.leaves.list_bits(bits, self.n_words, index)
         if value == NULL:
             return n
         if self.value_size == 4 and not self.is_double:
@@ -265,11 +264,18 @@ cdef class RowBlock:
             self.memory.append(aligned(n_slots * rows.n_columns * self.itemsize))
             self.active.value = address(self.memory[4])
 
+    def use_words(self):
+        """Let sums take the bits of rows of zeros and ones, where that is faster."""
+        self.active.words, self.active.n_words = self.bits, self.n_words
+        self.active.n_units = self.active.stride
+
     cdef ActiveRows at(self, Py_ssize_t slot) noexcept nogil:
         """The rows from a slot on."""
         cdef ActiveRows rows = self.active
         rows.index += slot * rows.stride
         rows.length += slot
+        if rows.words != NULL:
+            rows.words += slot * rows.n_words
         if rows.value != NULL:
             rows.value = <char *> rows.value + slot * rows.stride * self.itemsize
         return rows
@@ -283,7 +289,9 @@ cdef class RowBlock:
             rows.read(
                 row, bits, NULL, NULL, self.scratch + thread * self.scratch_size
             )
-            to.length[0] = list_pairs(bits, self.n_words, self.first_pair, to.index)
+            to.length[0] = rows.leaves.list_pairs(
+                bits, self.n_words, self.first_pair, to.index
+            )
             return
         to.length[0] = rows.read(
             row, bits, to.index, to.value,

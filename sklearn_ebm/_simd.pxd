@@ -7,8 +7,8 @@ cdef extern from "_simd.h" nogil:
         GROUP
         FACTOR_ROWS
         PHILOX_ROUNDS
-        WORD_TABLE_BYTES
         FLUSH_GAINS
+        NO_LIST
         TANH_SOURCE
         HYPERBOLIC_SOURCE
         STUDENT_SOURCE
@@ -18,6 +18,9 @@ cdef extern from "_simd.h" nogil:
         void *value
         int32_t *length
         Py_ssize_t stride
+        const uint64_t *words
+        Py_ssize_t n_words
+        Py_ssize_t n_units
 
     ctypedef struct PanelUpdate:
         Py_ssize_t n_features
@@ -127,11 +130,6 @@ cdef extern from "_simd.h" nogil:
             Py_ssize_t stride, int n_panels, const char *bias,
             Py_ssize_t bias_stride, char *out, Py_ssize_t out_stride,
         ) noexcept nogil
-        void (*sum_words)(
-            const uint64_t *words, Py_ssize_t stride, Py_ssize_t n_rows,
-            const char *panel, Py_ssize_t n_units, const char *bias, char *table,
-            char *out,
-        ) noexcept nogil
         void (*both_means)(
             const char *fields, char *on, char *off, Py_ssize_t n
         ) noexcept nogil
@@ -192,6 +190,18 @@ cdef extern from "_simd.h" nogil:
             const char *fields, Py_ssize_t n_rows, const char *weights,
             Py_ssize_t n_features, const void *values, bint rest,
             Py_ssize_t n_panels, double *logits,
+        ) noexcept nogil
+        int32_t (*list_bits)(
+            const uint64_t *words, Py_ssize_t n_words, uint32_t *index
+        ) noexcept nogil
+        int32_t (*list_pairs)(
+            const uint64_t *words, Py_ssize_t n_words, uint32_t first_pair,
+            uint32_t *index,
+        ) noexcept nogil
+        void (*list_groups)(
+            const uint64_t *bits, Py_ssize_t n_rows, Py_ssize_t n_words,
+            Py_ssize_t word, uint32_t first, uint32_t *index, Py_ssize_t stride,
+            int32_t *length,
         ) noexcept nogil
         double (*gap)(
             const double *correlation, const double *residual,
@@ -262,16 +272,6 @@ cdef extern from "_simd.h" nogil:
     void fetch(const char *at)
     int lowest_bit(uint64_t word)
     void philox4x32(uint32_t *x, uint64_t key, int rounds)
-    int32_t list_bits(const uint64_t *words, Py_ssize_t n_words, uint32_t *index)
-    int32_t list_pairs(
-        const uint64_t *words, Py_ssize_t n_words, uint32_t first_pair,
-        uint32_t *index,
-    )
-    void list_groups(
-        const uint64_t *bits, Py_ssize_t n_rows, Py_ssize_t n_words,
-        Py_ssize_t word, uint32_t first, uint32_t *index, Py_ssize_t stride,
-        int32_t *length,
-    )
 
 
 cdef const Leaves *select_leaves(int itemsize) noexcept nogil

@@ -23,7 +23,6 @@ from ._gibbs cimport (
     DRAW_HIDDEN,
     DRAW_VISIBLE,
     LEAST_PAIR_ROWS,
-    LEAST_WORD_ROWS,
     LEAST_WORK,
     NO_DRAW,
     Bits,
@@ -44,12 +43,10 @@ from ._rows cimport RowBlock, Rows, lower_bound
 from ._simd cimport (
     GROUP,
     PANEL_BYTES,
-    WORD_TABLE_BYTES,
     ActiveRows,
     Leaves,
     PanelUpdate,
     VisibleUpdate,
-    list_groups,
     select_leaves,
 )
 
@@ -75,7 +72,7 @@ cdef class Trainer:
     cdef public double sparsity_target, sparsity_cost, fast_learning_rate
     cdef public bint nesterov
     cdef Py_ssize_t n_averaged
-    cdef bint persistent, words
+    cdef bint persistent
     cdef uint64_t key
     cdef object dtype
     cdef const Leaves *leaves
@@ -151,6 +148,7 @@ cdef class Trainer:
         self.room = RowBlock(self.rows, n, n_threads)
         if binary:
             self.room.first_pair = self.up.weights.first_pair
+            self.room.use_words()
         self.memory = {}
         self.update.visible_offset = self._bytes("visible_offset", on_features)
         self.update.visible_change = self._bytes("visible_change", on_features)
@@ -179,11 +177,9 @@ cdef class Trainer:
         self.chain_means = self._bytes("chain_means", m * on_panels)
         self.row_sums = <double *> self._bytes("row_sums", (n + m + 8) * 16)
         self.entry_sums = <double *> self._bytes("entry_sums", entries * 16)
-        self.words = m >= LEAST_WORD_ROWS
         self.scratch_size = max(
             GROUP * PANEL_BYTES * (entries + n),
-            GROUP * PANEL_BYTES * 2 * max(n, m) + WORD_TABLE_BYTES
-            + self.down.room(GROUP),
+            GROUP * PANEL_BYTES * 2 * max(n, m) + self.down.room(GROUP),
         )
         self.scratch = self._bytes("scratch", n_threads * self.scratch_size)
 
@@ -464,7 +460,7 @@ cdef class Trainer:
         cdef Py_ssize_t stop = bound(self.up.n_panels, thread + 1, team)
         if m:
             sweeps[0] = bits_sweep(
-                self.visible, 0, False, self.hidden, first_chain, m,
+                self.visible, 0, self.hidden, first_chain, m,
                 self.chain_means + start * m * PANEL_BYTES, draw,
             )
             sweeps[0].keep = True
@@ -477,7 +473,7 @@ cdef class Trainer:
             if self.persistent:
                 draw.purpose = NO_DRAW
             sweeps[n_sweeps] = bits_sweep(
-                self.visible, 0, False, self.hidden, first_chain, n,
+                self.visible, 0, self.hidden, first_chain, n,
                 self.data_means + start * n * PANEL_BYTES, draw,
             )
             sweeps[n_sweeps].given, sweeps[n_sweeps].keep = self.room.at(0), True
@@ -497,13 +493,12 @@ cdef class Trainer:
         cdef char *scratch = self.scratch + thread * self.scratch_size
         cdef Sweep sweep
         cdef Py_ssize_t r
-        if not self.words:
-            for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
-                self.hidden.list_row(first_chain + r)
-            team_barrier()
+        for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
+            self.hidden.list_row(first_chain + r)
+        team_barrier()
         draw.purpose = DRAW_VISIBLE
         sweep = bits_sweep(
-            self.hidden, first_chain, self.words, self.visible, 0, m, scratch, draw
+            self.hidden, first_chain, self.visible, 0, m, scratch, draw
         )
         sample_panels(
             self.chain_down, &sweep, 1, bound(self.down.n_panels, thread, team),
@@ -541,11 +536,11 @@ cdef class Trainer:
             index = self.groups.index + 64 * word * self.groups.stride
             length = self.groups.length + 64 * word
             if self.rows.binary:
-                list_groups(
+                self.leaves.list_groups(
                     self.room.bits, n, self.rows.n_words, word, 0, index,
                     self.groups.stride, length,
                 )
-            list_groups(
+            self.leaves.list_groups(
                 self.visible.words, m, self.visible.n_words, word,
                 <uint32_t> entries, index, self.groups.stride, length,
             )

@@ -71,6 +71,7 @@ REBUILD = {
     "_leaves_all.h": ["_simd"],
     "_leaves_classes.h": ["_simd"],
     "_leaves_factors.h": ["_simd"],
+    "_leaves_lists.h": ["_simd"],
     "_leaves_scores.h": ["_simd"],
     "_leaves_sources.h": ["_simd"],
     "_leaves_sums.h": ["_simd"],
@@ -110,13 +111,13 @@ MUTATIONS = [
     # ---- Sums of pairs ----
     Mutation(
         "a pair is taken for its first unit",
-        "_simd.h",
+        "_leaves_lists.h",
         "? first_pair + unit / 2",
         "? unit",
     ),
     Mutation(
         "a unit is taken for its neighbour",
-        "_simd.h",
+        "_leaves_lists.h",
         ": unit + (~word >> k & 1);",
         ": unit + (word >> k & 1);",
     ),
@@ -239,9 +240,26 @@ MUTATIONS = [
     Mutation(
         "chains go on from stale hidden states",
         "_trainer.pyx",
-        "        if not self.words:\n            for r in range(bound(m, thread",
-        "        if not self.words and last:\n"
-        "            for r in range(bound(m, thread",
+        "            self.hidden.list_row(first_chain + r)",
+        "            if last: self.hidden.list_row(first_chain + r)",
+    ),
+    Mutation(
+        "all rows go by words if one does",
+        "_leaves_sums.h",
+        "if (rows->length[r] > most) by_words[n++] = (int32_t)r;",
+        "if (rows->length[r] > most || most < INT32_MAX) by_words[n++] = (int32_t)r;",
+    ),
+    Mutation(
+        "words when not enough is saved",
+        "_simd.h",
+        "saved > 2.5 * rows->n_units",
+        "saved > 2.0 * rows->n_units",
+    ),
+    Mutation(
+        "blocks of chains begin at the first row's words",
+        "_gibbs.pyx",
+        "rows.words += r * self.n_words",
+        "rows.words += 0 * r",
     ),
     # ---- Random bits ----
     Mutation(
@@ -349,20 +367,37 @@ MUTATIONS = [
     # ---- Lists ----
     Mutation(
         "lists of bits off by one from the second word on",
-        "_simd.h",
+        "_leaves_lists.h",
         "(uint32_t)(64 * w + lowest_bit(word))",
         "(uint32_t)(64 * w + lowest_bit(word) - (w > 0))",
-        also=("_rows",),
+    ),
+    Mutation(
+        "sixteen bits listed as the first sixteen",
+        "_leaves_lists.h",
+        "NAME(sixteen_units)(64 * w + k),\n",
+        "NAME(sixteen_units)(64 * w),\n",
+    ),
+    Mutation(
+        "sixteen pairs taken for units",
+        "_leaves_lists.h",
+        "_mm512_mask_add_epi32(x, (__mmask16)both,",
+        "_mm512_mask_add_epi32(x, (__mmask16)(both & 0x5054),",
+    ),
+    Mutation(
+        "the third of four rows left out of sixteen lists",
+        "_leaves_lists.h",
+        "_mm512_maskz_set1_epi8(w[2], 4)",
+        "_mm512_maskz_set1_epi8(w[2], 0)",
     ),
     Mutation(
         "last row of a group left out",
-        "_simd.h",
+        "_leaves_lists.h",
         "k < 4 && 4 * g + k < n_rows",
         "k < 3 && 4 * g + k < n_rows",
     ),
     Mutation(
         "last row of a block left out",
-        "_simd.h",
+        "_leaves_lists.h",
         "k < 4 && 4 * g + k < n_rows",
         "k < 4 && 4 * g + k + 1 < n_rows",
     ),

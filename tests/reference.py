@@ -104,19 +104,45 @@ def hidden_fields(machine, visible):
     return fields(visible, components.T, bias)
 
 
-def visible_fields(machine, hidden, n_chains=1):
-    """Many chains take their hidden units four at a time."""
+def visible_fields(machine, hidden, neighbours=1):
     components, _, bias = machine
-    return fields(hidden, components, bias, 4 if n_chains >= 16 else 1)
+    return fields(hidden, components, bias, neighbours)
 
 
-def gibbs_sweep(machine, visible, *, key, step, clamped=None, mean=expit):
+def block_fields(X, weights, bias, neighbours=1):
+    """Fields of rows of bits that are swept together.
+
+    If it pays to make tables of the sums of four units, rows of which much is on use
+    them; the others take `neighbours` (1 or 2) units at a time.
+    """
+    lists, n_units = fields(X, weights, bias, neighbours), len(weights)
+    starts = np.arange(0, n_units, neighbours)
+    length = np.logical_or.reduceat(np.asarray(X, bool), starts, axis=1).sum(axis=1)
+    excess = np.maximum(length - 0.17 * n_units, 0)
+    if excess.sum() <= 2.5 * n_units:
+        return lists
+    return np.where(excess[:, np.newaxis] > 0, fields(X, weights, bias, 4), lists)
+
+
+def swept_fields(X, weights, bias, neighbours=1, *, even=True):
+    """Fields of rows of bits in blocks of at most 128, as even as can be or not."""
+    n_rows, n_blocks = len(X), -(-len(X) // 128)
+    stops = [
+        n_rows * (b + 1) // n_blocks if even else 128 * (b + 1)
+        for b in range(n_blocks - 1)
+    ]
+    return np.vstack(
+        [block_fields(part, weights, bias, neighbours) for part in np.split(X, stops)]
+    )
+
+
+def gibbs_sweep(machine, visible, *, key, step, clamped=None, mean=expit, neighbours=2):
     """Hidden units, added up from pairs of visible ones, then visible units."""
-    components, bias, _ = machine
+    components, hidden_bias, visible_bias = machine
     counter = {"key": key, "step": step}
-    means = mean(fields(visible, components.T, bias, 2))
+    means = mean(swept_fields(visible, components.T, hidden_bias, neighbours))
     hidden = bernoulli(means, purpose=DRAW_HIDDEN, **counter)
-    means = mean(visible_fields(machine, hidden, len(visible)))
+    means = mean(swept_fields(hidden, components, visible_bias))
     drawn = bernoulli(means, purpose=DRAW_VISIBLE, **counter)
     return drawn if clamped is None else np.where(clamped, visible, drawn)
 
@@ -167,7 +193,8 @@ class Path:
         counter = {"key": key, "step": step}
         x = self.tempered(self.fields(visible), self.base[1], betas)
         hidden = bernoulli(self.mean(x), purpose=DRAW_HIDDEN, **counter)
-        x = visible_fields(self.machine, hidden, len(visible))
+        # Many chains take their hidden units four at a time.
+        x = visible_fields(self.machine, hidden, 4 if len(visible) >= 16 else 1)
         x = self.tempered(x, self.base[0], betas)
         drawn = bernoulli(self.mean(x), purpose=DRAW_VISIBLE, **counter)
         return drawn if clamped is None else np.where(clamped, visible, drawn)
@@ -268,7 +295,8 @@ class Trainer:
         machine = self.machine
         if self.fast is not None:
             machine = tuple(x + f for x, f in zip(machine, self.fast, strict=True))
-        means = self.mean(visible_fields(machine, hidden, self.n_chains))
+        fields = swept_fields(hidden, machine[0], machine[2], even=False)
+        means = self.mean(fields)
         visible = bernoulli(means, key=self.key, step=step, purpose=DRAW_VISIBLE)
         means = self.mean(hidden_fields(machine, visible))
         hidden = bernoulli(means, key=self.key, step=step, purpose=DRAW_HIDDEN)

@@ -18,6 +18,7 @@ from reference import (
     gibbs_sweep,
     random_machine,
     state_numbers,
+    swept_fields,
 )
 from sklearn_ebm._gibbs import Layer, run_chains
 from sklearn_ebm._openmp import effective_n_threads, openmp_enabled
@@ -129,10 +130,36 @@ def test_pairs_are_summed_first(n_visible, dtype):
         up = Layer(Panels.from_columns(weights, paired), [-large])
         copied = np.full((1, n_visible), 400, dtype)
         down = Layer(Panels.from_rows(copied), np.full(n_visible, -200, dtype))
-        for n_chains in [1, 20]:
+        for n_chains in [1, 2]:
             states = np.ones((n_chains, n_visible), bool)
             run_chains(up, down, states, 1, KEY, 0)
             assert (states == on).all()
+
+
+@floats
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("n_chains", [5, 40, 140])
+def test_long_rows_go_by_words(n_chains, paired, dtype):
+    """If there are many of them; the order of sums tells."""
+    n_visible = 200
+    small = dtype(1000)
+    large = 8 * small / np.finfo(dtype).eps
+    weights = np.zeros((1, n_visible), dtype)
+    # From -large on: small/4 one by one or in pairs, -small/4 in fours. (The others
+    # only make rows longer.)
+    weights[0, [4, 6, 7, 198]] = large, small, -small / 2, -small / 4
+    up = Layer(Panels.from_columns(weights, paired), [-large])
+    copied = np.full((1, n_visible), 400, dtype)
+    down = Layer(Panels.from_rows(copied), np.full(n_visible, -200, dtype))
+    states = np.zeros((n_chains, n_visible), bool)
+    states[:, [4, 6, 7, 198]] = True
+    for r in range(n_chains):
+        states[r, 8 : 8 + 186 * (r + 1) // n_chains] = True
+    fields = swept_fields(states, weights.T, [-large], 1 + paired)
+    some = {small / 4, -small / 4}
+    assert set(fields.ravel()) == ({small / 4} if n_chains == 5 else some)
+    run_chains(up, down, states, 1, KEY, 0)
+    assert (states == (fields > 0)).all()
 
 
 @floats

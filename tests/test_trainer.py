@@ -270,7 +270,7 @@ def test_training_exactly(n_rows, n_chains, real_valued, dtype):
 def test_order_of_sums(n_hidden, dtype):
     rng = generator(28, n_hidden)
     machine = cancelling_machine(n_hidden, 30, rng, dtype)
-    for n_chains in [15, 16, 140]:
+    for n_chains in [2, 15, 140]:
         X = bits(n_chains, 30, rng).astype(dtype)
         chains = np.ones((n_chains, n_hidden), dtype=bool)
         check_training(X, machine, chains, rng, batch_size=5, centred=False)
