@@ -13,7 +13,6 @@ exact log Z of a model with 20 hidden units.
 """
 
 import argparse
-import time
 from itertools import pairwise
 from statistics import median
 
@@ -24,6 +23,7 @@ from threadpoolctl import threadpool_limits
 from data import load_mnist
 from sklearn_ebm import BernoulliRBM
 from sklearn_ebm.likelihood import log_partition
+from timing import timed
 
 N_RUNS = 100
 
@@ -91,9 +91,7 @@ def main():
         for seed in range(args.repeats + 1):
             for way, function in enumerate(ways):
                 with threadpool_limits(limits=threads):
-                    begin = time.perf_counter()
-                    values[way, seed] = function(seed)
-                    times[way, seed] = time.perf_counter() - begin
+                    times[way, seed], values[way, seed] = timed(function, seed)
         mine, plain, tuned = times[:, 1:] / args.betas * 1e6
         print(
             f"784x500, {N_RUNS} runs, {threads} threads: {median(mine):.0f} us a "
@@ -104,10 +102,8 @@ def main():
             flush=True,
         )
     model = BernoulliRBM(20, n_iter=3, **settings).fit(X)
-    begin = time.perf_counter()
-    value = float(log_partition(model))
-    seconds = time.perf_counter() - begin
-    print(f"784x20 exactly: log Z {value:.4f} in {seconds:.2f} s")
+    seconds, value = timed(log_partition, model)
+    print(f"784x20 exactly: log Z {float(value):.4f} in {seconds:.2f} s")
 
 
 if __name__ == "__main__":

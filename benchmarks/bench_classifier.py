@@ -11,7 +11,6 @@ are random numbers of which 19 % are not zero, as in MNIST.
 """
 
 import argparse
-import time
 from statistics import median
 
 import numpy as np
@@ -20,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from data import load_mnist
 from sklearn_ebm import RBMClassifier
 from sklearn_ebm._gibbs import instruction_set
+from timing import seconds
 
 RATE, ALPHA = 0.05, 0.01
 # Epochs of a fit: the training loop finds out whether a second thread pays.
@@ -84,13 +84,6 @@ class NumpyClassifier:
         z = (score + rng.gumbel(size=score.shape)).argmax(axis=1)
         h = one / (one + np.exp(-(x @ self.W + self.c + self.U[z])))
         return x, z, self.alpha * h
-
-
-def seconds(function):
-    """Wall time of one call."""
-    begin = time.perf_counter()
-    function()
-    return time.perf_counter() - begin
 
 
 def compare(name, X, y, n_hidden, batch_size, alpha, threads, repeats):

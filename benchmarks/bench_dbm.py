@@ -12,7 +12,6 @@ threadpoolctl for both.
 """
 
 import argparse
-import time
 from statistics import median
 
 import numpy as np
@@ -22,6 +21,7 @@ from sklearn_ebm._deep_machines import DeepMachine
 from sklearn_ebm._gibbs import instruction_set
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.samplers import Gibbs
+from timing import seconds
 
 SIZES = 784, 500, 1000
 N_STEPS = 10
@@ -77,12 +77,7 @@ def compare(name, ours, theirs, threads, repeats):
     times = []
     for _ in range(repeats + 1):
         with threadpool_limits(limits=threads):
-            pair = []
-            for run in (ours, theirs):
-                begin = time.perf_counter()
-                run()
-                pair.append(1e3 * (time.perf_counter() - begin))
-            times.append(pair)
+            times.append([1e3 * seconds(run) for run in (ours, theirs)])
     times = times[1:]  # the first round warms up
     found = [median(column) for column in zip(*times, strict=True)]
     ratio = median(b / a for a, b in times)

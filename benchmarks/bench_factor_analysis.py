@@ -12,7 +12,6 @@ that its ratio cannot exceed features / factors by much.
 """
 
 import argparse
-import time
 import warnings
 from statistics import median
 
@@ -22,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from data import load_mnist
 from sklearn_ebm import FactorAnalysis
+from timing import timed
 
 N_COMPONENTS = 50
 
@@ -40,9 +40,8 @@ def alternate(functions, repeats):
     times, results = [[] for _ in functions], [None] * len(functions)
     for _ in range(repeats):
         for n, function in enumerate(functions):
-            begin = time.perf_counter()
-            results[n] = function()
-            times[n].append(time.perf_counter() - begin)
+            seconds, results[n] = timed(function)
+            times[n].append(seconds)
     return times, results
 
 

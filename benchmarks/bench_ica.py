@@ -15,7 +15,6 @@ its likelihood is that of FastICA.
 """
 
 import argparse
-import time
 import warnings
 from statistics import median
 
@@ -28,6 +27,7 @@ from sklearn.feature_extraction.image import extract_patches_2d
 from sklearn_ebm import ICA
 from sklearn_ebm.factors._ica_densities import ADAPTIVE
 from sklearn_ebm.factors._ica_likelihood import fitted
+from timing import seconds
 
 DENSITIES_OF_OURS = ["adaptive", "logistic", "laplace", "student"]
 
@@ -61,20 +61,13 @@ def log_likelihood_of(unmixing, X, density):
     return best.sum() + np.linalg.slogdet(unmixing)[1]
 
 
-def timed_fit(model, X):
-    """Seconds that a fit takes."""
-    begin = time.perf_counter()
-    model.fit(X)
-    return time.perf_counter() - begin
-
-
 def compare(name, X, density, repeats):
     """Print a line for one density on one data set."""
     rows = []
     for seed in range(repeats):
         ours = ICA(density=density, random_state=seed)
         theirs = FastICA(whiten_solver="eigh", random_state=seed)
-        seconds, rival = timed_fit(ours, X), timed_fit(theirs, X)
+        own, rival = seconds(ours.fit, X), seconds(theirs.fit, X)
         target = log_likelihood_of(theirs.components_, X, density)
         reached = np.array(ours.history_["log_likelihood"]) >= target
         equal = np.nan
@@ -82,12 +75,12 @@ def compare(name, X, density, repeats):
             short = ICA(
                 density=density, random_state=seed, max_iter=int(reached.argmax()) + 1
             )
-            equal = timed_fit(short, X)
+            equal = seconds(short.fit, X)
         rows.append(
             (
-                *(ours.score(X), ours.n_iter_, seconds),
+                *(ours.score(X), ours.n_iter_, own),
                 *(target, theirs.n_iter_, rival),
-                *(equal, rival / seconds),
+                *(equal, rival / own),
             )
         )
     found = [median(column) for column in zip(*rows, strict=True)]

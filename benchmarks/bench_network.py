@@ -13,7 +13,6 @@ of which 19 % are not zero, as in MNIST; the small one learns the digits.
 """
 
 import argparse
-import time
 import warnings
 from statistics import median
 
@@ -26,6 +25,7 @@ from threadpoolctl import threadpool_limits
 from data import load_mnist
 from sklearn_ebm import DBNClassifier
 from sklearn_ebm._gibbs import instruction_set
+from timing import seconds
 
 DECAY = 1e-5
 # Hidden layers, batch size and whether it learns the digits.
@@ -61,22 +61,15 @@ def pair(sizes, batch_size, solver):
     return ours, theirs
 
 
-def seconds(model, X, y):
-    """Wall time of a fit."""
-    begin = time.perf_counter()
-    model.fit(X, y)
-    return time.perf_counter() - begin
-
-
 def compare(name, X, y, sizes, batch_size, solver, threads, repeats):
     """Print medians of both, and the median ratio."""
     ours, theirs = pair(sizes, batch_size, solver)
     times = []
     for _ in range(repeats + 1):
         with threadpool_limits(limits=threads):
-            first = seconds(ours, X, y)
+            first = seconds(ours.fit, X, y)
         with threadpool_limits(limits=threads):
-            times.append((first, seconds(theirs, X, y)))
+            times.append((first, seconds(theirs.fit, X, y)))
     times = times[1:]  # the first round warms up
     n_batches = -(-len(X) // batch_size)
     found = [median(column) / n_batches * 1e3 for column in zip(*times, strict=True)]

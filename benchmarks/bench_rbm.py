@@ -13,7 +13,6 @@ Set SKLEARN_EBM_ISA=avx2 or base to see the kernels on narrower vectors.
 import argparse
 import subprocess
 import sys
-import time
 from statistics import median
 
 import numpy as np
@@ -24,15 +23,9 @@ from threadpoolctl import threadpool_limits
 from data import load_mnist
 from sklearn_ebm import BernoulliRBM
 from sklearn_ebm._gibbs import instruction_set
+from timing import seconds
 
 SETTINGS = {"random_state": 0}
-
-
-def seconds(function):
-    """Wall time of one call."""
-    begin = time.perf_counter()
-    function()
-    return time.perf_counter() - begin
 
 
 def compare(functions, threads, repeats):

@@ -11,7 +11,6 @@ in chunks that are made as they are needed.
 """
 
 import argparse
-import time
 import tracemalloc
 from statistics import median
 
@@ -20,6 +19,7 @@ from scipy.linalg import eigh
 from scipy.signal import lfilter
 
 from sklearn_ebm import SlowFeatureAnalysis
+from timing import timed
 
 
 def walk(n_frames, n_features, seed):
@@ -37,13 +37,6 @@ def plain(X):
     X = X - X.mean(axis=0)
     D = np.diff(X, axis=0)
     return eigh(D.T @ D / len(D), X.T @ X / len(X))[0]
-
-
-def timed(function, *args):
-    """Seconds that a call takes, and its result."""
-    begin = time.perf_counter()
-    result = function(*args)
-    return time.perf_counter() - begin, result
 
 
 def peak_of_partial_fit(n_chunks, n_features):

@@ -20,7 +20,6 @@ other patches, coded by scikit-learn, for the dictionaries.
 """
 
 import argparse
-import time
 import warnings
 from statistics import median
 
@@ -36,6 +35,7 @@ from sklearn.feature_extraction.image import extract_patches_2d
 from threadpoolctl import threadpool_limits
 
 from sklearn_ebm import SparseCoding
+from timing import timed
 
 
 def load_patches(n_rows, seed):
@@ -63,9 +63,7 @@ def compare(name, threads, repeats, ways, quality):
     for repeat in range(repeats):
         for way, function in enumerate(ways):
             with threadpool_limits(limits=threads):
-                begin = time.perf_counter()
-                result = function()
-                times[way, repeat] = time.perf_counter() - begin
+                times[way, repeat], result = timed(function)
             values[way, repeat] = quality(result)
     ours, theirs = times
     print(

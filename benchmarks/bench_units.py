@@ -8,14 +8,13 @@ five alone, by NumPy in the same type, on matrices of the same shapes; runs alte
 figures are medians, in microseconds a minibatch.
 """
 
-import time
-
 import numpy as np
 
 from sklearn_ebm import RBM
 from sklearn_ebm._openmp import effective_n_threads
 from sklearn_ebm._rows import Rows
 from sklearn_ebm.units import Categorical
+from timing import seconds
 
 SIZES = [(64, 256, 10), (64, 256, 100), (128, 256, 100), (784, 500, 100)]
 
@@ -41,15 +40,15 @@ def compare(kind, unit, n_visible, n_hidden, batch_size, dtype, n_rows=2000):
     v = X[:batch_size].copy()
     h = rng.normal(size=(batch_size, n_hidden)).astype(dtype)
     W = np.ascontiguousarray(model.components_.T)
-    ours, products = [], []
-    for _ in range(9):
-        begin = time.perf_counter()
-        trainer.run(0, n_batches, trainer.n_threads)
-        ours.append(time.perf_counter() - begin)
-        begin = time.perf_counter()
+
+    def multiply():
         for _ in range(n_batches):
             v @ W, h @ W.T, v @ W, v.T @ h, v.T @ h
-        products.append(time.perf_counter() - begin)
+
+    ours, products = [], []
+    for _ in range(9):
+        ours.append(seconds(trainer.run, 0, n_batches, trainer.n_threads))
+        products.append(seconds(multiply))
     ours, products = (np.array(times) / n_batches * 1e6 for times in (ours, products))
     print(
         f"{kind:12s} {n_visible:4d}x{n_hidden} batch {batch_size:3d} {dtype.__name__}"
