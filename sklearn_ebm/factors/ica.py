@@ -1,6 +1,7 @@
 """Independent component analysis by maximum likelihood or score matching."""
 
 import warnings
+from contextlib import nullcontext
 from numbers import Integral, Real
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from .._products import single_threaded_blas
 from .._validation import (
     Interval,
     Options,
@@ -31,6 +33,9 @@ from ._ica_whitening import check_spread, in_order, no_whitening, whitening_of
 
 # Rows that score_samples works on at a time.
 N_ROWS = 4096
+# Multiplications of a covariance that are worth the other threads of BLAS: awake for
+# long after their work, they are in the way of ours.
+LEAST_WORK = 1e9
 # Densities that score matching can do with: it takes second derivatives.
 SMOOTH = ("logistic", "student")
 # How far the first unmixing matrix is from the principal components.
@@ -279,6 +284,20 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         check_spread(X)
+        work = len(X) * X.shape[1] ** 2
+        with single_threaded_blas if work < LEAST_WORK else nullcontext():
+            converged = self._fit(X, many)
+        if not converged:
+            warnings.warn(
+                f"ICA did not converge in {self.n_iter_} iterations; increase max_iter "
+                "or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _fit(self, X, many):
+        """Whiten X and find the sources; returns whether that converged."""
         if self.whiten is False:
             whitening, n_components = no_whitening(X, self.n_components, many)
         else:
@@ -299,14 +318,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self._optimise(Z, W, names, report)
         finally:  # Ctrl-C as well
             self._store(X.dtype, whitening, latest, history)
-        if not latest.converged:
-            warnings.warn(
-                f"ICA did not converge in {self.n_iter_} iterations; increase max_iter "
-                "or tol.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        return self
+        return latest.converged
 
     def _density(self):
         """Return what "auto" stands for."""
