@@ -122,13 +122,20 @@ static void NAME(flip_logits)(const char *on, const char *off, ptrdiff_t n_rows,
                 exponent[q] = AS_INT(SPLAT(0));
             }
             for (ptrdiff_t p0 = 0; p0 < n_panels; p0 += 4, flushes++) {
-                for (ptrdiff_t p = p0; p < p0 + 4 && p < n_panels; p++)
-                    for (int q = 0; q < NV; q++) {
-                        const ptrdiff_t at = (p * n_rows + r) * PANEL_BYTES;
-                        V e = ((const V *)(row + p * PANEL_BYTES))[q];
-                        product[q] *= ((const V *)(on + at))[q] * e
-                            + ((const V *)(off + at))[q];
+                for (int q = 0; q < NV; q++) {
+                    /* (In pairs: the processor waits for one product in four.) */
+                    V factor[4];
+                    UNROLL
+                    for (int k = 0; k < 4; k++) {
+                        const ptrdiff_t p = p0 + k, at = (p * n_rows + r) * PANEL_BYTES;
+                        factor[k] = SPLAT(1);
+                        if (p < n_panels)
+                            factor[k] = ((const V *)(on + at))[q]
+                                    * ((const V *)(row + p * PANEL_BYTES))[q]
+                                + ((const V *)(off + at))[q];
                     }
+                    product[q] *= (factor[0] * factor[1]) * (factor[2] * factor[3]);
+                }
                 for (int q = 0; q < NV; q++) {
                     IV x = AS_INT(product[q]);
                     exponent[q] += x >> MANTISSA_BITS;
