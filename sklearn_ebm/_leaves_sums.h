@@ -125,16 +125,17 @@ INLINE void NAME(add_words)(uint64_t x, uint64_t y, const char *table, V *row,
     }
 }
 
-/* sums[at[k]] = bias + the sum of the panel's rows that are on in row at[k], k < n: for
-   every 64 units the sums of all subsets of four neighbours are tabulated, and 16 of
-   them are added. */
+/* sum_active of one panel, for the n rows that `at` names: for every 64 units the sums
+   of all subsets of four neighbours are tabulated, and 16 of them are added. */
 static void NAME(sum_words)(const ActiveRows *rows, const int32_t *at, ptrdiff_t n,
-                            const char *panel, const char *bias, V *sums)
+                            const char *panel, const char *bias,
+                            ptrdiff_t bias_stride, V *sums)
 {
     V table[16 * 16 * NV], ignored[NV];
     const uint64_t *words = rows->words;
     const ptrdiff_t stride = rows->n_words, n_units = rows->n_units;
-    for (ptrdiff_t k = 0; k < n; k++) memcpy(sums + at[k] * NV, bias, PANEL_BYTES);
+    for (ptrdiff_t k = 0; k < n; k++)
+        memcpy(sums + at[k] * NV, bias + at[k] * bias_stride, PANEL_BYTES);
     memset(ignored, 0, sizeof ignored);
     for (ptrdiff_t w = 0; w < stride; w++, words++) {
         const ptrdiff_t units = n_units - 64 * w < 64 ? n_units - 64 * w : 64;
@@ -180,7 +181,8 @@ static void NAME(sum_active)(const ActiveRows *rows, ptrdiff_t n_rows,
         if (n < TOGETHER && (n == 0 || r < n_rows - 1)) continue;
         for (int p = 0; p < n_panels; p++)
             NAME(sum_words)(rows, by_words, n, panels + p * stride,
-                            bias + p * PANEL_BYTES, (V *)(out + p * out_stride));
+                            bias + p * PANEL_BYTES, bias_stride,
+                            (V *)(out + p * out_stride));
         n = 0;
     }
 }
