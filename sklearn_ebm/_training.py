@@ -66,6 +66,21 @@ class Pacer:
                     self.size = max(1, int(PATIENCE / pace))
 
 
+def rows_to_hold_out(rows, fraction, key, of):
+    """Numbers of a share of some rows, in an order that the key determines.
+
+    `of` says what there is how much of, for the error if all would be held out.
+    """
+    n_held_out = math.ceil(fraction * len(rows))
+    if n_held_out == 0:
+        return rows[:0]
+    if n_held_out == len(rows):
+        raise ValueError(
+            f"validation_fraction={fraction} leaves nothing to train on of the {of}."
+        )
+    return np.random.default_rng([key, 0, 2]).permutation(rows)[:n_held_out]
+
+
 class Division:
     """Rows to train on, and rows held out of the training, of which none is copied.
 
@@ -97,19 +112,12 @@ class Division:
     """
 
     def __init__(self, X, rows, fraction, key):
-        n_held_out = math.ceil(fraction * rows.n_rows)
-        self.n_rows = rows.n_rows - n_held_out
-        if self.n_rows < 1:
-            raise ValueError(
-                f"validation_fraction={fraction} leaves no rows to train on of the "
-                f"n_samples={rows.n_rows} there are."
-            )
+        numbers, of = np.arange(rows.n_rows), f"n_samples={rows.n_rows} rows"
+        self.held_out = rows_to_hold_out(numbers, fraction, key, of)
+        self.n_rows = rows.n_rows - len(self.held_out)
         self.training, self.column_means = rows.n_rows, rows.column_means
-        self.held_out = np.arange(0)
-        if n_held_out:
-            order = np.random.default_rng([key, 0, 2]).permutation(rows.n_rows)
-            self.held_out = order[:n_held_out]
-            self.training = np.sort(order[n_held_out:])
+        if len(self.held_out):
+            self.training = np.delete(numbers, self.held_out)
             self.column_means = self._training_means(X, rows)
 
     def _training_means(self, X, rows):

@@ -542,7 +542,7 @@ def test_numbers_that_are_refused(digits, labels):
 
 def test_nothing_left_to_train_on(digits, labels):
     model = small(early_stopping=True, validation_fraction=0.9)
-    with pytest.raises(ValueError, match="validation_fraction=0.9 leaves no rows"):
+    with pytest.raises(ValueError, match="validation_fraction=0.9 leaves nothing"):
         model.fit(digits[:4], labels[:4])
 
 

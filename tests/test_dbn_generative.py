@@ -295,7 +295,7 @@ def test_early_stopping_keeps_the_best_epoch(digits, labels):
     assert net.n_iter_ == len(found)
     # A call that is refused leaves that alone.
     net.set_params(warm_start=True, validation_fraction=0.9)
-    with pytest.raises(ValueError, match="validation_fraction=0.9 leaves no labels"):
+    with pytest.raises(ValueError, match="validation_fraction=0.9 leaves nothing"):
         net.fit(X[:4], y[:4])
     assert net.best_n_iter_ == 1 + np.argmax(found)
     net.set_params(warm_start=False, early_stopping=False).fit(X, y)

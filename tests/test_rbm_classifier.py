@@ -667,7 +667,7 @@ def test_early_stopping_keeps_the_best_epoch(monitor, digits, labels):
 
 def test_early_stopping_needs_labels_on_either_side(digits, labels):
     model = RBMClassifier(4, early_stopping=True, validation_fraction=0.9)
-    with pytest.raises(ValueError, match="leaves no labels to train on of the 3"):
+    with pytest.raises(ValueError, match="leaves nothing to train on of the 3 labels"):
         model.fit(digits[:3], labels[:3])
     with pytest.raises(ValueError, match="does not support early_stopping"):
         model.partial_fit(digits, labels, classes=range(10))

@@ -1,13 +1,12 @@
 """The epochs of a fine-tuning: which rows it takes, its steps, its early stop."""
 
-import math
 import time
 
 import numpy as np
 
 from .._network import Adam, Descent, Momentum, minimise, outputs
 from .._openmp import effective_n_threads
-from .._training import Pacer, check_finite, epoch_order
+from .._training import Pacer, check_finite, epoch_order, rows_to_hold_out
 from ..monitoring import Stopping
 
 
@@ -16,15 +15,9 @@ class Division:
 
     def __init__(self, known, fraction, key):
         rows = np.flatnonzero(known)
-        n_held_out = math.ceil(fraction * len(rows))
-        if n_held_out and n_held_out == len(rows):
-            raise ValueError(
-                f"validation_fraction={fraction} leaves no rows to train on of the "
-                f"{len(rows)} that have targets."
-            )
-        order = np.random.default_rng([key, 0, 2]).permutation(rows)
-        self.held_out = np.sort(order[:n_held_out])
-        self.training = np.sort(order[n_held_out:])
+        of = f"{len(rows)} rows that have targets"
+        self.held_out = np.sort(rows_to_hold_out(rows, fraction, key, of))
+        self.training = np.setdiff1d(rows, self.held_out)
 
 
 class Run:

@@ -1,8 +1,10 @@
-"""Labels as classifiers are given them: checks, and numbers in their place."""
+"""Labels as classifiers are given them: checks, numbers in their place, a division."""
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
+
+from .._training import rows_to_hold_out
 
 
 def check_labels(estimator, y):
@@ -58,3 +60,28 @@ def codes_of(y, classes):
             f"{classes.tolist()}."
         )
     return np.searchsorted(classes, y)
+
+
+class Division:
+    """Rows to train on, and labelled rows held out of the training.
+
+    Attributes
+    ----------
+    training, held_out : ndarray
+        Numbers of the rows.
+
+    n_rows : int
+        Number of rows to train on.
+
+    rows_a_label : float
+        How many of them there are for each one that has a label.
+    """
+
+    def __init__(self, codes, fraction, key):
+        labelled = np.flatnonzero(codes >= 0)
+        of = f"{len(labelled)} labels"
+        self.held_out = np.sort(rows_to_hold_out(labelled, fraction, key, of))
+        self.training = np.delete(np.arange(len(codes)), self.held_out)
+        self.n_rows = len(self.training)
+        n_labelled = len(labelled) - len(self.held_out)
+        self.rows_a_label = self.n_rows / n_labelled if n_labelled else 0.0

@@ -1,6 +1,5 @@
 """The classification restricted Boltzmann machine."""
 
-import math
 from numbers import Integral, Real
 
 import numpy as np
@@ -24,7 +23,7 @@ from .._validation import (
 )
 from ..monitoring import Stopping, extended
 from ._fitted_classifier import FittedClassifier, scores_of
-from ._labels import check_classes, check_labels, codes_of
+from ._labels import Division, check_classes, check_labels, codes_of
 from ._structure import check_structure
 
 # What is known of every epoch.
@@ -410,7 +409,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         rng = check_random_state(self.random_state)
         key = self._state["key"] if goes_on else random_key(rng)
         fraction = self.validation_fraction if self.early_stopping else 0
-        division = _Division(codes, fraction, key)
+        division = Division(codes, fraction, key)
         if goes_on:
             self._go_on(rows)
         else:
@@ -547,37 +546,6 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             state["velocity"] = run.trainer.velocities()
         self.__dict__.pop("best_n_iter_", None)
         self.__dict__.update(self._fitted(run), _state=state)
-
-
-class _Division:
-    """Rows to train on, and labelled rows held out of the training.
-
-    Attributes
-    ----------
-    training, held_out : ndarray
-        Numbers of the rows.
-
-    n_rows : int
-        Number of rows to train on.
-
-    rows_a_label : float
-        How many of them there are for each one that has a label.
-    """
-
-    def __init__(self, codes, fraction, key):
-        labelled = np.flatnonzero(codes >= 0)
-        n_held_out = math.ceil(fraction * len(labelled))
-        if n_held_out and n_held_out == len(labelled):
-            raise ValueError(
-                f"validation_fraction={fraction} leaves no labels to train on of the "
-                f"{len(labelled)} there are."
-            )
-        order = np.random.default_rng([key, 0, 2]).permutation(labelled)
-        self.held_out = np.sort(order[:n_held_out])
-        self.training = np.delete(np.arange(len(codes)), self.held_out)
-        self.n_rows = len(self.training)
-        n_labelled = len(labelled) - n_held_out
-        self.rows_a_label = self.n_rows / n_labelled if n_labelled else 0.0
 
 
 class _HeldOut:
