@@ -79,12 +79,15 @@ static int32_t NAME(list_pairs)(const uint64_t *words, ptrdiff_t n_words,
 }
 
 /* For 64 features, append to each feature's list the entries 16 * g + mask of
-   the groups g of four rows in which it is on; mask says in which of them.
-   bits: (n_rows, n_words); word: which 64 features; first: entry of group 0. */
+   the groups g of four rows in which it is on; mask says in which of them.  To its sum
+   add share for each of these rows.
+   bits: (n_rows < 256, n_words); word: which 64 features; first: entry of group 0. */
 static void NAME(list_groups)(const uint64_t *bits, ptrdiff_t n_rows,
                               ptrdiff_t n_words, ptrdiff_t word, uint32_t first,
-                              uint32_t *index, ptrdiff_t stride, int32_t *length)
+                              uint32_t *index, ptrdiff_t stride, int32_t *length,
+                              double share, double *sums)
 {
+    uint8_t counts[64] = {0};
     for (ptrdiff_t g = 0; 4 * g < n_rows; g++) {
         uint64_t w[4] = {0, 0, 0, 0};
         for (int k = 0; k < 4 && 4 * g + k < n_rows; k++)
@@ -92,6 +95,10 @@ static void NAME(list_groups)(const uint64_t *bits, ptrdiff_t n_rows,
         const uint32_t entry = first + 16 * (uint32_t)g;
 #if PACKED_LISTS
         uint8_t masks[64];
+        __m512i count = _mm512_loadu_si512(counts);
+        for (int k = 0; k < 4; k++)
+            count = _mm512_mask_add_epi8(count, w[k], count, _mm512_set1_epi8(1));
+        _mm512_storeu_si512(counts, count);
         _mm512_storeu_si512(
             masks, _mm512_or_si512(_mm512_or_si512(_mm512_maskz_set1_epi8(w[0], 1),
                                                    _mm512_maskz_set1_epi8(w[1], 2)),
@@ -104,10 +111,15 @@ static void NAME(list_groups)(const uint64_t *bits, ptrdiff_t n_rows,
 #endif
         for (uint64_t any = w[0] | w[1] | w[2] | w[3]; any; any &= any - 1) {
             const int i = lowest_bit(any);
-            index[i * stride + length[i]++] = entry + (uint32_t)MASK(i);
+            const uint32_t mask = (uint32_t)MASK(i);
+            index[i * stride + length[i]++] = entry + mask;
+#if !PACKED_LISTS
+            counts[i] += (0x4332322132212110u >> 4 * mask) & 15;
+#endif
         }
 #undef MASK
     }
+    for (int i = 0; i < 64; i++) sums[i] += share * counts[i];
 }
 #undef PACKED_LISTS
 #endif

@@ -2,53 +2,78 @@
    Included by _leaves.h, which defines V, NAME, ... */
 /* ---- Sums of the rows of a matrix that a list names ---- */
 
-/* sums[p] += value[k] * panels[p][index[k]], k ascending; np is a constant. */
+/* sums[p] += value * panels[p][index], where no value is 1; np is a constant. */
+INLINE void NAME(add_entry)(V sums[GROUP][NV], const char *const panels[GROUP],
+                            uint32_t index, const REAL *value, const int np)
+{
+    const size_t at = (size_t)index * PANEL_BYTES;
+    for (int p = 0; p < np; p++)
+        for (int q = 0; q < NV; q++) {
+            V x = ((const V *)(panels[p] + at))[q];
+            if (value) x = x * *value;
+            sums[p][q] += x;
+        }
+}
+
+/* sums[p] += value[k] * panels[p][index[k]], k ascending; np is a constant, and so is
+   whether the lists are often long. */
 INLINE void NAME(accumulate)(V sums[GROUP][NV], const char *panels,
                              ptrdiff_t stride, const uint32_t *index,
-                             const REAL *value, int32_t n, const int np)
+                             const REAL *value, int32_t n, const int np,
+                             const int longish)
 {
     V a[GROUP][NV];
-    for (int p = 0; p < np; p++)
+    const char *panel[GROUP];
+    for (int p = 0; p < np; p++) {
+        panel[p] = panels + p * stride;
         for (int q = 0; q < NV; q++) a[p][q] = sums[p][q];
+    }
+    int32_t k = 0;
     if (value)
-        for (int32_t k = 0; k < n; k++) {
-            const char *row = panels + (size_t)index[k] * PANEL_BYTES;
-            const V x = SPLAT(value[k]);
-            for (int p = 0; p < np; p++)
-                for (int q = 0; q < NV; q++)
-                    a[p][q] += x * ((const V *)(row + p * stride))[q];
+        for (; k < n; k++) NAME(add_entry)(a, panel, index[k], value + k, np);
+    else {
+        for (; longish && k + 8 <= n; k += 8) {
+            UNROLL
+            for (int j = 0; j < 8; j++)
+                NAME(add_entry)(a, panel, index[k + j], NULL, np);
         }
-    else
-        for (int32_t k = 0; k < n; k++) {
-            const char *row = panels + (size_t)index[k] * PANEL_BYTES;
-            for (int p = 0; p < np; p++)
-                for (int q = 0; q < NV; q++)
-                    a[p][q] += ((const V *)(row + p * stride))[q];
-        }
+        for (; k < n; k++) NAME(add_entry)(a, panel, index[k], NULL, np);
+    }
     for (int p = 0; p < np; p++)
         for (int q = 0; q < NV; q++) sums[p][q] = a[p][q];
 }
 
-/* sum_active of np panels, for rows whose lists are not longer than `most`. */
+/* sum_active of np panels, for rows whose lists are not longer than `most`.  In turns
+   of some entries of every row, which are near those of other rows, so that the cache
+   holds what a turn needs. */
 INLINE void NAME(sum_group)(const ActiveRows *rows, ptrdiff_t n_rows,
                             const char *panels, ptrdiff_t stride,
                             const char *bias, ptrdiff_t bias_stride, char *out,
                             ptrdiff_t out_stride, int32_t most, const int np)
 {
-    for (ptrdiff_t r = 0; r < n_rows; r++) {
-        if (rows->length[r] > most) continue;
-        V sums[GROUP][NV];
-        const REAL *value = rows->value;
-        for (int p = 0; p < np; p++)
-            for (int q = 0; q < NV; q++)
-                sums[p][q] = ((const V *)(bias + r * bias_stride
-                                          + p * PANEL_BYTES))[q];
-        NAME(accumulate)(sums, panels, stride, rows->index + r * rows->stride,
-                         value ? value + r * rows->stride : NULL,
-                         rows->length[r], np);
-        for (int p = 0; p < np; p++)
-            for (int q = 0; q < NV; q++)
-                ((V *)(out + p * out_stride + r * PANEL_BYTES))[q] = sums[p][q];
+    enum { TURN = 24 };
+    const REAL *value = rows->value;
+    int more = 1;
+    for (int32_t start = 0; more; start += TURN) {
+        more = 0;
+        for (ptrdiff_t r = 0; r < n_rows; r++) {
+            const int32_t left = rows->length[r] - start;
+            if (rows->length[r] > most || (start > 0 && left <= 0)) continue;
+            const ptrdiff_t at = r * rows->stride + start;
+            V sums[GROUP][NV];
+            for (int p = 0; p < np; p++)
+                for (int q = 0; q < NV; q++)
+                    sums[p][q] = ((const V *)(
+                        start ? out + p * out_stride + r * PANEL_BYTES
+                              : bias + r * bias_stride + p * PANEL_BYTES))[q];
+            NAME(accumulate)(sums, panels, stride, rows->index + at,
+                             value ? value + at : NULL, left < TURN ? left : TURN,
+                             np, 1);
+            for (int p = 0; p < np; p++)
+                for (int q = 0; q < NV; q++)
+                    ((V *)(out + p * out_stride + r * PANEL_BYTES))[q] = sums[p][q];
+            more |= left > TURN;
+        }
     }
 }
 

@@ -33,33 +33,24 @@ static void NAME(project)(const char *rows, ptrdiff_t stride, ptrdiff_t n_rows,
     }
 }
 
-/* For features start..stop: the change of the mean (data less chains), and of
-   the mean times the row's projection, from the sums of table entries and of
-   real rows, which are pairs (share of the row, share times projection). */
+/* For features start..stop: the sum of something over the rows in which they are on,
+   from what table entries and (real) rows have of it. */
 static void NAME(feature_sums)(const ActiveRows *groups,
                                const ActiveRows *reals, const double *entries,
                                const double *rows, ptrdiff_t start,
-                               ptrdiff_t stop, int first, double *sums,
-                               void *change)
+                               ptrdiff_t stop, int first, double *sums)
 {
     for (ptrdiff_t i = start; i < stop; i++) {
-        double x = first ? 0 : sums[2 * i], y = first ? 0 : sums[2 * i + 1];
+        double x = first ? 0 : sums[i];
         if (reals) {
             const uint32_t *index = reals->index + i * reals->stride;
             const REAL *value = (const REAL *)reals->value + i * reals->stride;
-            for (int32_t k = 0; k < reals->length[i]; k++) {
-                x += value[k] * rows[2 * index[k]];
-                y += value[k] * rows[2 * index[k] + 1];
-            }
+            for (int32_t k = 0; k < reals->length[i]; k++)
+                x += value[k] * rows[index[k]];
         }
         const uint32_t *index = groups->index + i * groups->stride;
-        for (int32_t k = 0; k < groups->length[i]; k++) {
-            x += entries[2 * index[k]];
-            y += entries[2 * index[k] + 1];
-        }
-        sums[2 * i] = x;
-        sums[2 * i + 1] = y;
-        ((REAL *)change)[i] = (REAL)x;
+        for (int32_t k = 0; k < groups->length[i]; k++) x += entries[index[k]];
+        sums[i] = x;
     }
 }
 
@@ -142,8 +133,17 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
     const int capped = extras && u->max_norm > 0;
     const int nesterov = extras && u->nesterov, fast = extras && u->fast;
     const REAL fast_rate = (REAL)u->fast_rate;
+    /* Copies, which no store can change, stay in registers. */
+    char *const weights = u->weights, *const velocity = u->velocity;
+    char *const average = u->average, *const carry = u->carry;
+    const ptrdiff_t stride = u->panel_stride, n_features = u->n_features;
+    const ActiveRows bits = *u->bits;
+    const char *const table = u->table;
+    const ptrdiff_t table_stride = u->table_stride;
+    const double *const visible_change = u->visible_change;
+    const int first = u->first, last = u->last;
     V squares[GROUP][NV];
-    const REAL *mu = u->visible_offset, *dv = u->visible_change;
+    const REAL *mu = u->visible_offset;
     const REAL rate = (REAL)u->learning_rate, momentum = (REAL)u->momentum;
     const REAL decay = (REAL)u->weight_decay, mix = (REAL)u->average_rate;
     V pull[GROUP][NV], change[GROUP][NV], offset[GROUP][NV];
@@ -157,41 +157,39 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
                 + ((const V *)u->chain_total)[k];
             offset[p][q] = ((const V *)u->hidden_offset)[k];
         }
-    for (ptrdiff_t i = 0; i < u->n_features; i++) {
+    for (ptrdiff_t i = 0; i < n_features; i++) {
         const ptrdiff_t at = i * PANEL_BYTES;
-        const ptrdiff_t b = i * u->bits->stride;
+        const REAL dv = (REAL)visible_change[i];
         V sums[GROUP][NV], decay_drift[NV], drift[NV];
         for (int q = 0; q < NV; q++) decay_drift[q] = drift[q] = SPLAT(0);
         for (int p = 0; p < np; p++)
             for (int q = 0; q < NV; q++)
-                if (u->first)
+                if (first)
                     sums[p][q] = SPLAT(0);
                 else
-                    sums[p][q] =
-                        ((const V *)(u->carry + p * u->panel_stride + at))[q];
+                    sums[p][q] = ((const V *)(carry + p * stride + at))[q];
         if (u->reals) {
             const ptrdiff_t a = i * u->reals->stride;
             NAME(accumulate)(sums, u->real_rows, u->real_stride,
                              u->reals->index + a,
                              (const REAL *)u->reals->value + a,
-                             u->reals->length[i], np);
+                             u->reals->length[i], np, 0);
         }
-        NAME(accumulate)(sums, u->table, u->table_stride, u->bits->index + b,
-                         NULL, u->bits->length[i], np);
+        NAME(accumulate)(sums, table, table_stride, bits.index + i * bits.stride,
+                         NULL, bits.length[i], np, 0);
         for (int p = 0; p < np; p++)
             for (int q = 0; q < NV; q++) {
-                const ptrdiff_t cell = p * u->panel_stride + at;
-                if (!u->last) {
-                    ((V *)(u->carry + cell))[q] = sums[p][q];
+                const ptrdiff_t cell = p * stride + at;
+                if (!last) {
+                    ((V *)(carry + cell))[q] = sums[p][q];
                     continue;
                 }
-                V *w = (V *)(u->weights + cell) + q;
-                V g = sums[p][q] - change[p][q] * mu[i] - offset[p][q] * dv[i];
+                V *w = (V *)(weights + cell) + q;
+                V g = sums[p][q] - change[p][q] * mu[i] - offset[p][q] * dv;
                 pull[p][q] += g * mu[i];
                 const V old = *w * decay;
                 V x = NAME(step)(
-                    *w, g - old,
-                    u->velocity ? (V *)(u->velocity + cell) + q : NULL,
+                    *w, g - old, velocity ? (V *)(velocity + cell) + q : NULL,
                     rate, momentum, nesterov);
                 if (extras) {
                     decayed[p][q] += old * mu[i];
@@ -211,15 +209,15 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
                     continue;
                 }
                 NAME(enter)(
-                    x, u->average ? (V *)(u->average + cell) + q : NULL, mix,
-                    f, fast ? (V *)(u->seen + cell) + q : NULL);
+                    x, average ? (V *)(average + cell) + q : NULL, mix, f,
+                    fast ? (V *)(u->seen + cell) + q : NULL);
             }
-        if (extras && u->drift && u->last) {
+        if (extras && u->drift && last) {
             u->drift[2 * i] = NAME(lane_sum)(decay_drift);
             u->drift[2 * i + 1] = NAME(lane_sum)(drift);
         }
     }
-    if (!u->last) return;
+    if (!last) return;
     if (capped) NAME(cap_norms)(u, np, squares, offset, by, u->max_norm, mix);
     for (int p = 0; p < np; p++)
         for (int q = 0; q < NV; q++) {
@@ -238,7 +236,7 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
             NAME(enter)(
                 *bias, u->average ? (V *)u->hidden_average + k : NULL, mix,
                 f, fast ? (V *)u->hidden_seen + k : NULL);
-            ((V *)u->hidden_offset)[k] = offset[p][q]
+            ((V *)u->next_offset)[k] = offset[p][q]
                 + (mean - offset[p][q]) * (REAL)u->offset_rate;
         }
 }
@@ -253,8 +251,8 @@ static void NAME(visible_step)(const VisibleUpdate *u, ptrdiff_t start,
     REAL *fast = u->fast, *seen = u->seen;
     const REAL *mu = u->offset;
     for (ptrdiff_t i = start; i < stop; i++) {
-        const double change = u->sums[2 * i];
-        REAL g = (REAL)(change - (u->sums[2 * i + 1]
+        const double change = u->changes[i];
+        REAL g = (REAL)(change - (u->projections[i]
                                   - mu[i] * u->projected_change
                                   - change * u->squared_offset));
         double decayed = 0, by = 0;

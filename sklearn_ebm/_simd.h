@@ -48,18 +48,18 @@ typedef struct {
 
 /* The longest list that is used; rows with longer ones go by words.
 
-   For a row by words one entry of a table is added for every four units, as fast as
-   0.68 entries of a list, which are farther; but making the tables takes as long as
-   adding 10 entries of lists for every four units, and pays for many rows only.
-   (Measured with 256 to 1784 units and 10 to 128 rows.) */
+   For a row by words one entry of a table is added for every four units, which takes as
+   long as adding one of a list; but making the tables takes as long as adding 16 entries
+   of lists for every four units, and pays for many rows only.  (Measured with 500
+   units and 10 and 100 rows.) */
 static inline int32_t longest_list(const ActiveRows *rows, ptrdiff_t n_rows)
 {
     if (rows->value || !rows->words) return INT32_MAX;
-    const double most = 0.17 * rows->n_units;
+    const double most = 0.25 * rows->n_units;
     double saved = 0;
     for (ptrdiff_t r = 0; r < n_rows; r++)
         if (rows->length[r] > most) saved += rows->length[r] - most;
-    return saved > 2.5 * rows->n_units ? (int32_t)most : INT32_MAX;
+    return saved > 4.0 * rows->n_units ? (int32_t)most : INT32_MAX;
 }
 
 /* One step of gradient ascent for a group of panels (see update_panels). */
@@ -79,11 +79,12 @@ typedef struct {
     const char *real_rows;     /* what those rows refer to */
     ptrdiff_t real_stride;
     int first, last;           /* block of the minibatch: start sums, step */
-    const void *visible_offset, *visible_change;  /* per feature */
-    /* Per panel: sums of the means over the rows of each phase, offsets (IN/OUT)
-       and biases (IN/OUT), and of these what the weights have. */
-    const char *data_total, *chain_total;
-    char *hidden_offset, *hidden_bias, *hidden_velocity, *hidden_average;
+    const void *visible_offset;    /* per feature */
+    const double *visible_change;
+    /* Per panel: sums of the means over the rows of each phase, offsets and the next
+       ones (OUT), biases (IN/OUT), and of these what the weights have. */
+    const char *data_total, *chain_total, *hidden_offset;
+    char *next_offset, *hidden_bias, *hidden_velocity, *hidden_average;
     char *hidden_fast, *hidden_seen;
     double learning_rate, momentum, weight_decay, average_rate, offset_rate;
     double shrinkage;          /* of the weights after the step */
@@ -101,7 +102,8 @@ typedef struct {
 typedef struct {
     void *bias, *velocity, *average, *fast, *seen;  /* IN/OUT; NULL as above */
     const void *offset;
-    const double *sums;        /* per feature: change, change . projection */
+    const double *changes;     /* per feature, and times the rows' projections */
+    const double *projections;
     double projected_change;   /* change of the hidden means . offsets */
     double squared_offset;     /* offsets . offsets */
     double learning_rate, momentum, average_rate, fast_rate;
@@ -166,8 +168,7 @@ typedef struct {
     void (*project)(const char *, ptrdiff_t, ptrdiff_t, ptrdiff_t,
                     const char *, double *);
     void (*feature_sums)(const ActiveRows *, const ActiveRows *, const double *,
-                         const double *, ptrdiff_t, ptrdiff_t, int, double *,
-                         void *);
+                         const double *, ptrdiff_t, ptrdiff_t, int, double *);
     void (*update_panels)(const PanelUpdate *, int);
     void (*visible_step)(const VisibleUpdate *, ptrdiff_t, ptrdiff_t);
     void (*nonzero_bits)(const char *, ptrdiff_t, uint64_t *);
@@ -194,7 +195,7 @@ typedef struct {
     int32_t (*list_bits)(const uint64_t *, ptrdiff_t, uint32_t *);
     int32_t (*list_pairs)(const uint64_t *, ptrdiff_t, uint32_t, uint32_t *);
     void (*list_groups)(const uint64_t *, ptrdiff_t, ptrdiff_t, ptrdiff_t, uint32_t,
-                        uint32_t *, ptrdiff_t, int32_t *);
+                        uint32_t *, ptrdiff_t, int32_t *, double, double *);
     double (*gap)(const double *, const double *, const double *, ptrdiff_t,
                   double, double, int);
     int (*descend)(const Descent *, double, int, int *);

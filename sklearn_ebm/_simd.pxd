@@ -40,10 +40,11 @@ cdef extern from "_simd.h" nogil:
         bint first
         bint last
         const void *visible_offset
-        const void *visible_change
+        const double *visible_change
         const char *data_total
         const char *chain_total
-        char *hidden_offset
+        const char *hidden_offset
+        char *next_offset
         char *hidden_bias
         char *hidden_velocity
         char *hidden_average
@@ -69,7 +70,8 @@ cdef extern from "_simd.h" nogil:
         void *fast
         void *seen
         const void *offset
-        const double *sums
+        const double *changes
+        const double *projections
         double projected_change
         double squared_offset
         double learning_rate
@@ -157,8 +159,8 @@ cdef extern from "_simd.h" nogil:
         ) noexcept nogil
         void (*feature_sums)(
             const ActiveRows *groups, const ActiveRows *reals,
-            const double *entry_sums, const double *row_sums, Py_ssize_t start,
-            Py_ssize_t stop, bint first, double *sums, void *change,
+            const double *entries, const double *rows, Py_ssize_t start,
+            Py_ssize_t stop, bint first, double *sums,
         ) noexcept nogil
         void (*update_panels)(const PanelUpdate *update, int n_panels) noexcept nogil
         void (*visible_step)(
@@ -201,7 +203,7 @@ cdef extern from "_simd.h" nogil:
         void (*list_groups)(
             const uint64_t *bits, Py_ssize_t n_rows, Py_ssize_t n_words,
             Py_ssize_t word, uint32_t first, uint32_t *index, Py_ssize_t stride,
-            int32_t *length,
+            int32_t *length, double share, double *sums,
         ) noexcept nogil
         double (*gap)(
             const double *correlation, const double *residual,

@@ -4,18 +4,20 @@
 # rows or features:
 #
 #   read     rows of the data become bits and lists
-#   sweep    chains: visible units from hidden ones, and back (_gibbs.pyx)
-#   means    p(h | row) of the data, with the last sweep up
+#   down     chains: visible units from hidden ones (_gibbs.pyx)
 #   lists    for each feature, in which rows of four it is on
-#   tables   sums of all subsets of p(h | row) of four rows, each phase averaged
-#   update   gradient feature by feature, as a sum of table entries; offsets, decay,
-#            momentum, step and average in the same pass over the weights, and the
-#            sums of neighbouring weights that the next sweeps up use
+#   up       chains: hidden units from visible ones; after the last sweep down together
+#            with the data, and while a group of panels is in the cache:
+#     tables   sums of all subsets of p(h | row) of four rows, each phase averaged
+#     update   gradient feature by feature, as a sum of table entries; offsets, decay,
+#              momentum, step and average in the same pass over the weights, and the
+#              sums of neighbouring weights that the next sweeps up use
+#   biases   of the visible units, which need p(h | row) whole
 import numpy as np
 
 from cython.parallel cimport parallel
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from ._gibbs cimport (
     BLOCK,
@@ -51,6 +53,16 @@ from ._simd cimport (
 )
 
 from ._openmp import effective_n_threads
+
+
+cdef struct Pass:
+    # The n rows and m chains (from first_chain on) that a minibatch works on at a time,
+    # which share each has in the mean of its phase, whether they are the first and the
+    # last ones, and the rates of the step and of the averages.
+    Py_ssize_t n, m, first_chain
+    double data_share, chain_share
+    bint first, last
+    double rate, average_rate
 
 
 cdef class Trainer:
@@ -91,13 +103,16 @@ cdef class Trainer:
     cdef VisibleUpdate visible_update
     cdef char *data_total
     cdef char *chain_total
-    cdef double *feature_sums
-    # Of a pass: lists of the gradient, means, and pairs for feature_sums.
+    cdef char *next_offset
+    cdef double *changes
+    cdef double *projections
+    # Of a pass: lists of the gradient, means, and the share of every row times its
+    # means . offset, also of the subsets in tables.
     cdef ActiveRows groups, reals
     cdef char *data_means
     cdef char *chain_means
-    cdef double *row_sums
-    cdef double *entry_sums
+    cdef double *row_projections
+    cdef double *entry_projections
     # Of a thread: what sweeps or what an update needs.
     cdef char *scratch
     cdef Py_ssize_t scratch_size
@@ -151,14 +166,15 @@ cdef class Trainer:
             self.room.use_words()
         self.memory = {}
         self.update.visible_offset = self._bytes("visible_offset", on_features)
-        self.update.visible_change = self._bytes("visible_change", on_features)
         self.update.hidden_offset = self._bytes("hidden_offset", on_panels)
+        self.next_offset = self._bytes("next_offset", on_panels)
         self.update.carry = NULL
         if self.n_passes > 1:
             self.update.carry = self._bytes("carry", n_panels * self.up.weights.stride)
         self.data_total = self._bytes("data_total", on_panels)
         self.chain_total = self._bytes("chain_total", on_panels)
-        self.feature_sums = <double *> self._bytes("feature_sums", n_features * 16)
+        self.changes = <double *> self._bytes("changes", n_features * 8)
+        self.projections = <double *> self._bytes("projections", n_features * 8)
         self.groups.stride = entries // 16
         self.groups.index = <uint32_t *> self._bytes(
             "groups", n_features * self.groups.stride * 4
@@ -175,8 +191,12 @@ cdef class Trainer:
         self.reals.length = <int32_t *> self._bytes("real_lengths", n_features * 4)
         self.data_means = self._bytes("data_means", n * on_panels)
         self.chain_means = self._bytes("chain_means", m * on_panels)
-        self.row_sums = <double *> self._bytes("row_sums", (n + m + 8) * 16)
-        self.entry_sums = <double *> self._bytes("entry_sums", entries * 16)
+        self.row_projections = <double *> self._bytes(
+            "row_projections", (n + m + 8) * 8
+        )
+        self.entry_projections = <double *> self._bytes(
+            "entry_projections", entries * 8
+        )
         self.scratch_size = max(
             GROUP * PANEL_BYTES * (entries + n),
             GROUP * PANEL_BYTES * 2 * max(n, m) + self.down.room(GROUP),
@@ -361,7 +381,8 @@ cdef class Trainer:
         self._point_drift()
         self.visible_update.bias = self.down.bias
         self.visible_update.offset = self.update.visible_offset
-        self.visible_update.sums = self.feature_sums
+        self.update.visible_change = self.visible_update.changes = self.changes
+        self.visible_update.projections = self.projections
 
     def _point_drift(self):
         """Room for what moves the weights besides their gradient.
@@ -396,40 +417,42 @@ cdef class Trainer:
         )
         cdef Py_ssize_t batch_chains = self.n_chains if self.persistent else batch_rows
         cdef Py_ssize_t at = part * BLOCK
-        cdef Py_ssize_t n = max(0, min(BLOCK, batch_rows - at))
-        cdef Py_ssize_t m = max(0, min(BLOCK, batch_chains - at))
-        cdef Py_ssize_t first_chain = at if self.persistent else 0
+        cdef bint last_sweep = sweep == self.n_gibbs_steps - 1
+        cdef Pass work, only
+        work.n = max(0, min(BLOCK, batch_rows - at))
+        work.m = max(0, min(BLOCK, batch_chains - at))
+        work.first_chain = at if self.persistent else 0
+        work.data_share, work.chain_share = 1.0 / batch_rows, -1.0 / batch_chains
+        work.first, work.last = part == 0, part == self.n_passes - 1
+        work.rate = self.rates[batch]
+        work.average_rate = 1.0 / (self.n_averaged + 1)
         cdef Draw draw
         draw.key, draw.row0 = self.key, <uint32_t> at
         draw.room = <uint16_t *> (
-            self.scratch + thread * self.scratch_size + GROUP * m * PANEL_BYTES
+            self.scratch + thread * self.scratch_size + GROUP * work.m * PANEL_BYTES
         )
+        cdef Py_ssize_t start = bound(self.up.n_panels, thread, team)
+        cdef Py_ssize_t stop = bound(self.up.n_panels, thread + 1, team)
+        only = work
         if sweep == 0:
-            self._read(batch * self.batch_size + at, n, thread, team)
+            self._read(batch * self.batch_size + at, work.n, thread, team)
             if not self.persistent:
                 team_barrier()
                 draw.step, draw.purpose = self.step, DRAW_DATA
-                self._sweep_up(n, 0, 0, draw, thread, team)
+                only.m = 0
+                self._sweep_up(&only, draw, start, stop, thread)
                 team_barrier()
         draw.step = self.step + sweep
-        self._gibbs(
-            n, m, first_chain, sweep == self.n_gibbs_steps - 1, draw, thread, team
-        )
-        if sweep < self.n_gibbs_steps - 1:
+        self._sweep_down(&work, draw, thread, team)
+        if last_sweep:
+            self._list_features(&work, thread, team)
+        team_barrier()
+        draw.purpose = DRAW_HIDDEN
+        if last_sweep:
+            self._learn(&work, draw, thread, team)
             return
-        self._sum_rows(n, m, batch_rows, batch_chains, thread, team)
-        team_barrier()
-        self._sum_features(n, m, part == 0, thread, team)
-        team_barrier()
-        self._update(
-            n, m, batch_rows, batch_chains, part, self.rates[batch], thread, team
-        )
-        team_barrier()
-        if part < self.n_passes - 1:
-            return
-        if thread == 0:
-            self.step += self.n_gibbs_steps
-            self.n_averaged += 1
+        only.n, only.m = 0, work.m
+        self._sweep_up(&only, draw, start, stop, thread)
         team_barrier()
 
     cdef void _read(
@@ -443,24 +466,22 @@ cdef class Trainer:
             self.room.read(self.rows, r, self.order[first + r], thread)
 
     cdef void _sweep_up(
-        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t first_chain, Draw draw,
-        int thread, int team,
+        self, const Pass *work, Draw draw, Py_ssize_t start, Py_ssize_t stop, int thread
     ) noexcept nogil:
-        """Hidden means given n rows of data and m chains, sampled for the chains.
+        """Means of the hidden units of panels start..stop, sampled for the chains.
 
         Without persistence the chains start at samples from the data instead.
         """
+        cdef Py_ssize_t n = work.n, m = work.m
         cdef Sweep[2] sweeps
         cdef int n_sweeps = 0
         cdef char *room = (
             self.scratch + thread * self.scratch_size
             + 2 * GROUP * max(n, m) * PANEL_BYTES
         )
-        cdef Py_ssize_t start = bound(self.up.n_panels, thread, team)
-        cdef Py_ssize_t stop = bound(self.up.n_panels, thread + 1, team)
         if m:
             sweeps[0] = bits_sweep(
-                self.visible, 0, self.hidden, first_chain, m,
+                self.visible, 0, self.hidden, work.first_chain, m,
                 self.chain_means + start * m * PANEL_BYTES, draw,
             )
             sweeps[0].keep = True
@@ -473,32 +494,26 @@ cdef class Trainer:
             if self.persistent:
                 draw.purpose = NO_DRAW
             sweeps[n_sweeps] = bits_sweep(
-                self.visible, 0, self.hidden, first_chain, n,
+                self.visible, 0, self.hidden, work.first_chain, n,
                 self.data_means + start * n * PANEL_BYTES, draw,
             )
             sweeps[n_sweeps].given, sweeps[n_sweeps].keep = self.room.at(0), True
             n_sweeps += 1
         sample_panels(self.up, sweeps, n_sweeps, start, stop, room)
 
-    cdef void _gibbs(
-        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t first_chain, bint last,
-        Draw draw, int thread, int team,
+    cdef void _sweep_down(
+        self, const Pass *work, Draw draw, int thread, int team
     ) noexcept nogil:
-        """A sweep of the chains: visible units, then hidden units.
-
-        The last sweep of a pass makes the lists of the gradient on the way, and
-        takes the data up while it has the weights at hand (without persistence
-        they have been there before).
-        """
+        """Sample the visible units of the chains, and list those that are on."""
         cdef char *scratch = self.scratch + thread * self.scratch_size
         cdef Sweep sweep
-        cdef Py_ssize_t r
+        cdef Py_ssize_t r, m = work.m
         for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
-            self.hidden.list_row(first_chain + r)
+            self.hidden.list_row(work.first_chain + r)
         team_barrier()
         draw.purpose = DRAW_VISIBLE
         sweep = bits_sweep(
-            self.hidden, first_chain, self.visible, 0, m, scratch, draw
+            self.hidden, work.first_chain, self.visible, 0, m, scratch, draw
         )
         sample_panels(
             self.chain_down, &sweep, 1, bound(self.down.n_panels, thread, team),
@@ -508,41 +523,39 @@ cdef class Trainer:
         team_barrier()
         for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
             self.visible.list_row(r)
-        if last:
-            self._list_features(n, m, thread, team)
-        team_barrier()
-        draw.purpose = DRAW_HIDDEN
-        self._sweep_up(
-            n if last and self.persistent else 0, m, first_chain, draw, thread, team
-        )
-        team_barrier()
 
     cdef void _list_features(
-        self, Py_ssize_t n, Py_ssize_t m, int thread, int team
+        self, const Pass *work, int thread, int team
     ) noexcept nogil:
-        """For each feature, the rows of the data and of the chains it is on in."""
-        cdef Py_ssize_t word, start, stop, r, i
+        """For each feature, the rows it is on in, and the change of its mean."""
+        cdef Py_ssize_t word, start, stop, r, i, n = work.n
         cdef int32_t k
+        cdef double x
         cdef uint32_t *index
         cdef int32_t *length
+        cdef double *change
         cdef Py_ssize_t entries = 0
         cdef ActiveRows active
         start = bound(self.rows.n_words, thread, team)
         stop = bound(self.rows.n_words, thread + 1, team)
         memset(self.groups.length + 64 * start, 0, 64 * (stop - start) * 4)
+        if work.first:
+            memset(self.changes + 64 * start, 0, 64 * (stop - start) * 8)
         if self.rows.binary:
             entries = 16 * ((n + 3) // 4)
         for word in range(start, stop):
             index = self.groups.index + 64 * word * self.groups.stride
             length = self.groups.length + 64 * word
+            change = self.changes + 64 * word
             if self.rows.binary:
                 self.leaves.list_groups(
                     self.room.bits, n, self.rows.n_words, word, 0, index,
-                    self.groups.stride, length,
+                    self.groups.stride, length, work.data_share, change,
                 )
             self.leaves.list_groups(
-                self.visible.words, m, self.visible.n_words, word,
+                self.visible.words, work.m, self.visible.n_words, word,
                 <uint32_t> entries, index, self.groups.stride, length,
+                work.chain_share, change,
             )
         if self.rows.binary:
             return
@@ -555,164 +568,188 @@ cdef class Trainer:
                 i = i * self.reals.stride + self.reals.length[i]
                 self.reals.index[i] = <uint32_t> r
                 if self.leaves.itemsize == 4:
-                    (<float *> self.reals.value)[i] = (<float *> active.value)[k]
+                    x = (<float *> active.value)[k]
+                    (<float *> self.reals.value)[i] = <float> x
                 else:
-                    (<double *> self.reals.value)[i] = (<double *> active.value)[k]
+                    x = (<double *> active.value)[k]
+                    (<double *> self.reals.value)[i] = x
                 self.reals.length[active.index[k]] += 1
+                self.changes[active.index[k]] += x * work.data_share
                 k += 1
 
-    cdef void _sum_rows(
-        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t batch_rows,
-        Py_ssize_t batch_chains, int thread, int team,
+    cdef void _project(
+        self, const Pass *work, int thread, int team
     ) noexcept nogil:
-        """For each row: its share of the mean, and that times h . offset."""
-        cdef Py_ssize_t n_groups = (n + 3) // 4, m_groups = (m + 3) // 4
+        """For each row: its share times h . offset."""
+        cdef Py_ssize_t n_groups = (work.n + 3) // 4, m_groups = (work.m + 3) // 4
         cdef Py_ssize_t g, start, stop
+        cdef double *rows
+        cdef double *entries
         start = bound(n_groups + m_groups, thread, team)
         stop = bound(n_groups + m_groups, thread + 1, team)
         for g in range(start, stop):
+            rows = self.row_projections + 4 * g
+            entries = self.entry_projections + 16 * g
             if g < n_groups:
-                self._sum_group(
-                    self.data_means, n, 4 * g, 1.0 / batch_rows,
-                    self.row_sums + 8 * g,
-                    self.entry_sums + 32 * g if self.rows.binary else NULL,
+                self._project_group(
+                    self.data_means, work.n, 4 * g, work.data_share, rows,
+                    entries if self.rows.binary else NULL,
                 )
             else:
-                self._sum_group(
-                    self.chain_means, m, 4 * (g - n_groups), -1.0 / batch_chains,
-                    self.row_sums + 8 * g,
-                    self.entry_sums
-                    + 32 * (g if self.rows.binary else g - n_groups),
+                self._project_group(
+                    self.chain_means, work.m, 4 * (g - n_groups), work.chain_share,
+                    rows, entries if self.rows.binary else entries - 16 * n_groups,
                 )
 
-    cdef void _sum_group(
-        self, const char *means, Py_ssize_t n, Py_ssize_t first, double part,
+    cdef void _project_group(
+        self, const char *means, Py_ssize_t n, Py_ssize_t first, double share,
         double *rows, double *entries,
     ) noexcept nogil:
-        """Pairs of four rows, and (if wanted) of their 16 subsets."""
-        cdef double projection[4]
+        """Of four rows, and (if wanted) of their 16 subsets."""
         cdef Py_ssize_t k, b, count = min(4, n - first)
-        memset(rows, 0, 8 * sizeof(double))
+        memset(rows, 0, 4 * sizeof(double))
         self.leaves.project(
-            means + first * PANEL_BYTES, n * PANEL_BYTES, count,
-            self.up.n_panels, self.update.hidden_offset, projection,
+            means + first * PANEL_BYTES, n * PANEL_BYTES, count, self.up.n_panels,
+            self.update.hidden_offset, rows,
         )
         for k in range(count):
-            rows[2 * k], rows[2 * k + 1] = part, part * projection[k]
+            rows[k] *= share
         if entries == NULL:
             return
-        entries[0] = entries[1] = 0
+        entries[0] = 0
         for k in range(4):
             for b in range(1 << k):
-                entries[2 * ((1 << k) + b)] = entries[2 * b] + rows[2 * k]
-                entries[2 * ((1 << k) + b) + 1] = entries[2 * b + 1] + rows[2 * k + 1]
+                entries[(1 << k) + b] = entries[b] + rows[k]
 
-    cdef void _sum_features(
-        self, Py_ssize_t n, Py_ssize_t m, bint first, int thread, int team
+    cdef void _project_changes(
+        self, const Pass *work
     ) noexcept nogil:
-        cdef Py_ssize_t start, stop, r
+        """The change of the hidden means, and the offsets, times the offsets."""
         cdef double change = 0
-        start = bound(self.rows.n_words, thread, team)
-        stop = bound(self.rows.n_words, thread + 1, team)
-        self.leaves.feature_sums(
-            &self.groups, self.update.reals, self.entry_sums, self.row_sums,
-            64 * start, min(64 * stop, self.n_visible), first, self.feature_sums,
-            <void *> self.update.visible_change,
+        cdef Py_ssize_t r
+        for r in range(4 * ((work.n + 3) // 4 + (work.m + 3) // 4)):
+            change += self.row_projections[r]
+        if not work.first:
+            change += self.visible_update.projected_change
+        self.visible_update.projected_change = change
+        self.leaves.project(
+            self.update.hidden_offset, PANEL_BYTES, 1, self.up.n_panels,
+            self.update.hidden_offset, &self.visible_update.squared_offset,
         )
-        if thread == 0:
-            for r in range(4 * ((n + 3) // 4 + (m + 3) // 4)):
-                change += self.row_sums[2 * r + 1]
-            if not first:
-                change += self.visible_update.projected_change
-            self.visible_update.projected_change = change
-            self.leaves.project(
-                self.update.hidden_offset, PANEL_BYTES, 1, self.up.n_panels,
-                self.update.hidden_offset, &self.visible_update.squared_offset,
-            )
 
-    cdef void _update(
-        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t batch_rows,
-        Py_ssize_t batch_chains, Py_ssize_t part, double rate, int thread, int team,
+    cdef void _learn(
+        self, const Pass *work, Draw draw, int thread, int team
     ) noexcept nogil:
-        """Tables of this pass, then the gradient and (last pass) the step."""
-        cdef PanelUpdate u = self.update
-        cdef VisibleUpdate v = self.visible_update
-        cdef Py_ssize_t stride = self.up.weights.stride
-        cdef Py_ssize_t data_entries = n if u.reals != NULL else 16 * ((n + 3) // 4)
-        cdef Py_ssize_t p, q, at, start, stop
-        cdef char *scratch = self.scratch + thread * self.scratch_size
-        cdef char *table
-        u.first, u.last = part == 0, part == self.n_passes - 1
-        u.learning_rate = v.learning_rate = rate
-        u.shrinkage = rate * self.l1_decay
-        u.average_rate = v.average_rate = 1.0 / (self.n_averaged + 1)
-        u.table_stride = (data_entries + 16 * ((m + 3) // 4)) * PANEL_BYTES
-        u.table = u.real_rows = scratch
-        u.real_stride = u.table_stride
-        if u.reals != NULL:
-            u.table = scratch + n * PANEL_BYTES
+        """The last sweep up of a pass and its gradient; in the last pass, the step."""
+        cdef VisibleUpdate v
+        cdef Pass given = work[0]
+        cdef Py_ssize_t p, q, start, stop
+        if not self.persistent:
+            given.n = 0  # the data have been up
         if self.update.drift != NULL:
             # Sums over the panels of a group: groups must not depend on the team.
-            start = GROUP * bound(v.n_groups, thread, team)
-            stop = min(GROUP * bound(v.n_groups, thread + 1, team), self.up.n_panels)
+            p = self.visible_update.n_groups
+            start = GROUP * bound(p, thread, team)
+            stop = min(GROUP * bound(p, thread + 1, team), self.up.n_panels)
         else:
             start = bound(self.up.n_panels, thread, team)
             stop = bound(self.up.n_panels, thread + 1, team)
         p = start
         while p < stop:
-            for q in range(p, min(p + GROUP, stop)):
-                table = scratch + (q - p) * u.table_stride
-                self._tabulate(n, m, q, 1.0 / batch_rows, -1.0 / batch_chains,
-                               u.first, table, table + data_entries * PANEL_BYTES)
-            at = p * PANEL_BYTES
-            u.weights = self.up.weights.data + p * stride
-            u.hidden_bias = self.up.bias + at
-            u.hidden_offset = self.update.hidden_offset + at
-            u.data_total, u.chain_total = self.data_total + at, self.chain_total + at
-            if u.drift != NULL:
-                u.drift = self.update.drift + 2 * (p // GROUP) * self.n_visible
-            if u.carry != NULL:
-                u.carry = self.update.carry + p * stride
-            if u.velocity != NULL:
-                u.velocity = self.update.velocity + p * stride
-                u.hidden_velocity = self.update.hidden_velocity + at
-            if u.average != NULL:
-                u.average = self.update.average + p * stride
-                u.hidden_average = self.update.hidden_average + at
+            q = min(p + GROUP, stop)
+            self._sweep_up(&given, draw, p, q, thread)
+            self._update(work, p, q, thread)
+            p = q
+        team_barrier()
+        self._project(work, thread, team)
+        team_barrier()
+        start = bound(self.n_visible, thread, team)
+        stop = bound(self.n_visible, thread + 1, team)
+        self.leaves.feature_sums(
+            &self.groups, self.update.reals, self.entry_projections,
+            self.row_projections, start, stop, work.first, self.projections,
+        )
+        if thread == 0:
+            self._project_changes(work)
+            if work.last:
+                self.step += self.n_gibbs_steps
+                self.n_averaged += 1
+        team_barrier()
+        if not work.last:
+            return
+        if thread == 0:
+            memcpy(
+                <char *> self.update.hidden_offset, self.next_offset,
+                self.up.n_panels * PANEL_BYTES,
+            )
+        # (Nobody waits for the others here: the next sweep down is the first to need
+        # the biases, and waits before.)
+        v = self.visible_update
+        v.learning_rate, v.average_rate = work.rate, work.average_rate
+        self.leaves.visible_step(&v, start, stop)
+
+    cdef void _update(
+        self, const Pass *work, Py_ssize_t start, Py_ssize_t stop, int thread
+    ) noexcept nogil:
+        """Tables of a group of panels, their gradient and (last pass) step."""
+        cdef Py_ssize_t n = work.n, m = work.m
+        cdef PanelUpdate u = self.update
+        cdef Py_ssize_t stride = self.up.weights.stride
+        cdef Py_ssize_t data_entries = n if u.reals != NULL else 16 * ((n + 3) // 4)
+        cdef Py_ssize_t p, at = start * PANEL_BYTES
+        cdef char *scratch = self.scratch + thread * self.scratch_size
+        cdef char *table
+        u.first, u.last = work.first, work.last
+        u.learning_rate, u.average_rate = work.rate, work.average_rate
+        u.shrinkage = work.rate * self.l1_decay
+        u.table_stride = (data_entries + 16 * ((m + 3) // 4)) * PANEL_BYTES
+        u.table = u.real_rows = scratch
+        u.real_stride = u.table_stride
+        if u.reals != NULL:
+            u.table = scratch + n * PANEL_BYTES
+        for p in range(start, stop):
+            table = scratch + (p - start) * u.table_stride
+            self._tabulate(work, p, table, table + data_entries * PANEL_BYTES)
+        u.weights = self.up.weights.data + start * stride
+        u.hidden_bias = self.up.bias + at
+        u.hidden_offset = self.update.hidden_offset + at
+        u.next_offset = self.next_offset + at
+        u.data_total, u.chain_total = self.data_total + at, self.chain_total + at
+        if u.drift != NULL:
+            u.drift = self.update.drift + 2 * (start // GROUP) * self.n_visible
+        if u.carry != NULL:
+            u.carry = self.update.carry + start * stride
+        if u.velocity != NULL:
+            u.velocity = self.update.velocity + start * stride
+            u.hidden_velocity = self.update.hidden_velocity + at
+        if u.average != NULL:
+            u.average = self.update.average + start * stride
+            u.hidden_average = self.update.hidden_average + at
+        if u.fast != NULL:
+            u.fast = self.update.fast + start * stride
+            u.seen = self.update.seen + start * stride
+            u.hidden_fast = self.update.hidden_fast + at
+            u.hidden_seen = self.update.hidden_seen + at
+        self.leaves.update_panels(&u, <int> (stop - start))
+        if work.last:
+            self.up.weights.sum_pairs(start, stop)
             if u.fast != NULL:
-                u.fast = self.update.fast + p * stride
-                u.seen = self.update.seen + p * stride
-                u.hidden_fast = self.update.hidden_fast + at
-                u.hidden_seen = self.update.hidden_seen + at
-            self.leaves.update_panels(&u, <int> min(GROUP, stop - p))
-            if u.last:
-                self.up.weights.sum_pairs(p, min(p + GROUP, stop))
-                if u.fast != NULL:
-                    self.chain_up.weights.sum_pairs(p, min(p + GROUP, stop))
-            p += GROUP
-        if u.last:
-            if u.drift != NULL:
-                team_barrier()
-            start = bound(self.n_visible, thread, team)
-            stop = bound(self.n_visible, thread + 1, team)
-            self.leaves.visible_step(&v, start, stop)
+                self.chain_up.weights.sum_pairs(start, stop)
 
     cdef void _tabulate(
-        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t panel, double data_part,
-        double chain_part, bint first, char *data_table, char *chain_table,
+        self, const Pass *work, Py_ssize_t panel, char *data_table, char *chain_table
     ) noexcept nogil:
         """Tables of a panel for both phases, and the totals of its means."""
         cdef char *data_total = self.data_total + panel * PANEL_BYTES
         cdef char *chain_total = self.chain_total + panel * PANEL_BYTES
+        cdef Py_ssize_t n = work.n, m = work.m
         cdef char *data = self.data_means + panel * n * PANEL_BYTES
-        if first:
+        cdef char *chains = self.chain_means + panel * m * PANEL_BYTES
+        if work.first:
             memset(data_total, 0, PANEL_BYTES)
             memset(chain_total, 0, PANEL_BYTES)
         if self.rows.binary:
-            self.leaves.subset_sums(data, n, data_part, data_table, data_total)
+            self.leaves.subset_sums(data, n, work.data_share, data_table, data_total)
         else:
-            self.leaves.scale_rows(data, n, data_part, data_table, data_total)
-        self.leaves.subset_sums(
-            self.chain_means + panel * m * PANEL_BYTES, m, chain_part, chain_table,
-            chain_total,
-        )
+            self.leaves.scale_rows(data, n, work.data_share, data_table, data_total)
+        self.leaves.subset_sums(chains, m, work.chain_share, chain_table, chain_total)

@@ -124,39 +124,63 @@ MUTATIONS = [
     Mutation(
         "sums of pairs are not brought up to date",
         "_trainer.pyx",
-        "self.up.weights.sum_pairs(p, min(p + GROUP, stop))",
+        "self.up.weights.sum_pairs(start, stop)",
         "pass",
     ),
     # ---- Phases and their scales ----
     Mutation(
         "negative phase of the weights added",
         "_trainer.pyx",
-        "q, 1.0 / batch_rows, -1.0 / batch_chains",
-        "q, 1.0 / batch_rows, 1.0 / batch_chains",
+        "subset_sums(chains, m, work.chain_share,",
+        "subset_sums(chains, m, -work.chain_share,",
     ),
     Mutation(
         "negative phase of the visible biases added",
         "_trainer.pyx",
-        "4 * (g - n_groups), -1.0 / batch_chains",
-        "4 * (g - n_groups), 1.0 / batch_chains",
+        "work.chain_share, change,",
+        "-work.chain_share, change,",
+    ),
+    Mutation(
+        "negative phase of the visible biases added where the weights are concerned",
+        "_trainer.pyx",
+        "4 * (g - n_groups), work.chain_share,",
+        "4 * (g - n_groups), -work.chain_share,",
     ),
     Mutation(
         "chains averaged over the number of rows",
         "_trainer.pyx",
-        "q, 1.0 / batch_rows, -1.0 / batch_chains",
-        "q, 1.0 / batch_rows, -1.0 / batch_rows",
+        "= 1.0 / batch_rows, -1.0 / batch_chains",
+        "= 1.0 / batch_rows, -1.0 / batch_rows",
     ),
     Mutation(
-        "short batch scaled by batch_size (weights)",
+        "short batch scaled by batch_size",
         "_trainer.pyx",
-        "n, m, batch_rows, batch_chains, part, self.rates[batch]",
-        "n, m, self.batch_size, batch_chains, part, self.rates[batch]",
+        "= 1.0 / batch_rows, -1.0 / batch_chains",
+        "= 1.0 / self.batch_size, -1.0 / batch_chains",
     ),
     Mutation(
-        "short batch scaled by batch_size (visible biases)",
+        "real values without their share in the visible biases",
         "_trainer.pyx",
-        "self._sum_rows(n, m, batch_rows,",
-        "self._sum_rows(n, m, self.batch_size,",
+        "+= x * work.data_share",
+        "+= x",
+    ),
+    Mutation(
+        "rows of which a feature is on in two counted once",
+        "_leaves_lists.h",
+        "0x4332322132212110u",
+        "0x4332322132211110u",
+    ),
+    Mutation(
+        "features of four rows counted without the last",
+        "_leaves_lists.h",
+        "for (int k = 0; k < 4; k++)\n            count",
+        "for (int k = 0; k < 3; k++)\n            count",
+    ),
+    Mutation(
+        "offsets move before the visible biases are through",
+        "_trainer.pyx",
+        "u.next_offset = self.next_offset + at",
+        "u.next_offset = <char *> self.update.hidden_offset + at",
     ),
     Mutation(
         "CD with as many chains in a short batch as in others",
@@ -167,21 +191,21 @@ MUTATIONS = [
     Mutation(
         "each pass starts the gradient anew",
         "_trainer.pyx",
-        "u.first, u.last = part == 0,",
+        "u.first, u.last = work.first,",
         "u.first, u.last = True,",
     ),
     Mutation(
         "each pass starts the sums of features anew",
         "_leaves_update.h",
-        "double x = first ? 0 : sums[2 * i]",
+        "double x = first ? 0 : sums[i]",
         "double x = 0",
     ),
     # ---- Conditionals ----
     Mutation(
         "conditionals without their biases",
         "_leaves_sums.h",
-        "sums[p][q] = ((const V *)(bias + r * bias_stride",
-        "sums[p][q] = 0 * ((const V *)(bias + r * bias_stride",
+        ": bias + r * bias_stride + p * PANEL_BYTES))[q];",
+        ": bias + r * bias_stride + p * PANEL_BYTES))[q] * !!start;",
     ),
     Mutation(
         "all panels with the biases of the first",
@@ -198,14 +222,14 @@ MUTATIONS = [
     Mutation(
         "real values taken for ones",
         "_leaves_sums.h",
-        "a[p][q] += x * ((const V *)(row + p * stride))[q];",
-        "a[p][q] += (x * 0 + 1) * ((const V *)(row + p * stride))[q];",
+        "if (value) x = x * *value;",
+        ";",
     ),
     Mutation(
         "real values taken for ones in the visible biases",
         "_leaves_update.h",
-        "x += value[k] * rows[2 * index[k]];",
-        "x += rows[2 * index[k]];",
+        "x += value[k] * rows[index[k]];",
+        "x += rows[index[k]];",
     ),
     Mutation(
         "transposed weights not brought up to date",
@@ -240,8 +264,9 @@ MUTATIONS = [
     Mutation(
         "chains go on from stale hidden states",
         "_trainer.pyx",
-        "            self.hidden.list_row(first_chain + r)",
-        "            if last: self.hidden.list_row(first_chain + r)",
+        "            self.hidden.list_row(work.first_chain + r)",
+        "            if draw.step == self.step:\n"
+        "                self.hidden.list_row(work.first_chain + r)",
     ),
     Mutation(
         "all rows go by words if one does",
@@ -252,8 +277,8 @@ MUTATIONS = [
     Mutation(
         "words when not enough is saved",
         "_simd.h",
-        "saved > 2.5 * rows->n_units",
-        "saved > 2.0 * rows->n_units",
+        "saved > 4.0 * rows->n_units",
+        "saved > 3.5 * rows->n_units",
     ),
     Mutation(
         "blocks of chains begin at the first row's words",
@@ -301,8 +326,8 @@ MUTATIONS = [
     Mutation(
         "hidden and visible units share their bits",
         "_trainer.pyx",
-        "draw.purpose = DRAW_HIDDEN\n        self._sweep_up(",
-        "draw.purpose = DRAW_VISIBLE\n        self._sweep_up(",
+        "draw.purpose = DRAW_HIDDEN\n        if last_sweep:",
+        "draw.purpose = DRAW_VISIBLE\n        if last_sweep:",
     ),
     Mutation(
         "sweeps of a minibatch share their bits",
@@ -435,8 +460,8 @@ MUTATIONS = [
     Mutation(
         "hidden offset with the wrong sign",
         "_leaves_update.h",
-        "- offset[p][q] * dv[i]",
-        "+ offset[p][q] * dv[i]",
+        "- offset[p][q] * dv;",
+        "+ offset[p][q] * dv;",
     ),
     Mutation(
         "hidden biases pushed, not pulled, by the offsets",
@@ -484,7 +509,7 @@ MUTATIONS = [
     Mutation(
         "L1 decay blind to the learning rate",
         "_trainer.pyx",
-        "u.shrinkage = rate * self.l1_decay",
+        "u.shrinkage = work.rate * self.l1_decay",
         "u.shrinkage = self.l1_decay",
     ),
     Mutation(
@@ -532,7 +557,7 @@ MUTATIONS = [
     Mutation(
         "sums of pairs of fast weights are not brought up to date",
         "_trainer.pyx",
-        "self.chain_up.weights.sum_pairs(p, min(p + GROUP, stop))",
+        "self.chain_up.weights.sum_pairs(start, stop)",
         "pass",
     ),
     Mutation(
@@ -568,8 +593,8 @@ MUTATIONS = [
     Mutation(
         "average of one minibatch too many",
         "_trainer.pyx",
-        "v.average_rate = 1.0 / (self.n_averaged + 1)",
-        "v.average_rate = 1.0 / (self.n_averaged + 2)",
+        "work.average_rate = 1.0 / (self.n_averaged + 1)",
+        "work.average_rate = 1.0 / (self.n_averaged + 2)",
     ),
     Mutation(
         "average is the last minibatch",
