@@ -137,6 +137,7 @@ static const Leaves NAME(leaves) = {
 #undef STRING
 #undef STRING_
 #undef FLUSH
+#undef FLIPPED
 #undef SPARSE_CODES
 #undef LISTS
 #undef FACTORS

@@ -3,6 +3,7 @@
 /* ---- Scores ---- */
 
 #define FLUSH 8 /* panels between two look-ups of a logarithm */
+#define FLIPPED 4 /* features that share a reading of the hidden means */
 
 /* exp(-|x|), in (0, 1] */
 INLINE V NAME(exp_minus_abs)(V x)
@@ -90,64 +91,129 @@ static void NAME(end_gains)(char *gains, ptrdiff_t n_rows, double *total)
     NAME(start_gains)(gains, n_rows);
 }
 
+/* Products of numbers whose mantissas are kept apart from their exponents (which are
+   biased, once for each time that they were taken out). */
+INLINE void NAME(take_exponent)(V *product, IV *exponent)
+{
+    const IV one = AS_INT(SPLAT(1));
+    const IV mantissa = AS_INT(SPLAT(0)) + (((INT)1 << MANTISSA_BITS) - 1);
+    const IV x = AS_INT(*product);
+    *exponent += x >> MANTISSA_BITS;
+    *product = AS_REAL((x & mantissa) | one);
+}
+
+/* For some features, the product over n_panels panels of off + on * weights, of every
+   lane; its exponent is taken out after every four panels.  Panels of on and off are
+   stride apart. */
+INLINE void NAME(flip_products)(const char *on, const char *off, ptrdiff_t stride,
+                                const char *const weights[FLIPPED],
+                                ptrdiff_t n_panels, V *products, IV *exponents)
+{
+    for (int q = 0; q < NV; q++) {
+        V x[FLIPPED];
+        IV e[FLIPPED];
+        for (int f = 0; f < FLIPPED; f++) {
+            x[f] = SPLAT(1);
+            e[f] = AS_INT(SPLAT(0));
+        }
+        ptrdiff_t p = 0;
+        for (; p + 4 <= n_panels; p += 4)
+            for (int f = 0; f < FLIPPED; f++) {
+                /* (In pairs: the processor waits for one product in four.) */
+                V y[4];
+                UNROLL
+                for (int k = 0; k < 4; k++)
+                    y[k] = ((const V *)(on + (p + k) * stride))[q]
+                            * ((const V *)(weights[f] + (p + k) * PANEL_BYTES))[q]
+                        + ((const V *)(off + (p + k) * stride))[q];
+                x[f] *= (y[0] * y[1]) * (y[2] * y[3]);
+                NAME(take_exponent)(&x[f], &e[f]);
+            }
+        for (; p < n_panels; p++)
+            for (int f = 0; f < FLIPPED; f++) {
+                x[f] *= ((const V *)(on + p * stride))[q]
+                        * ((const V *)(weights[f] + p * PANEL_BYTES))[q]
+                    + ((const V *)(off + p * stride))[q];
+                NAME(take_exponent)(&x[f], &e[f]);
+            }
+        for (int f = 0; f < FLIPPED; f++) {
+            products[f * NV + q] = x[f];
+            exponents[f * NV + q] = e[f];
+        }
+    }
+}
+
+/* Logarithms of the products over the lanes of PANEL_LANES rows that flip_products
+   has filled; lanes of rows become rows of lanes first. */
+INLINE void NAME(log_products)(const V *products, const IV *exponents, double bias,
+                               double *logs)
+{
+    V turned[PANEL_LANES * NV], x[NV], log[NV];
+    IV turned_exponents[PANEL_LANES * NV], e[NV];
+    NAME(transpose_tile)((const char *)products, (char *)turned);
+    NAME(transpose_tile)((const char *)exponents, (char *)turned_exponents);
+    for (int q = 0; q < NV; q++) {
+        x[q] = turned[q];
+        e[q] = turned_exponents[q];
+        for (int k = 1; k < PANEL_LANES; k++) {
+            x[q] *= turned[k * NV + q];
+            e[q] += turned_exponents[k * NV + q];
+        }
+        NAME(take_exponent)(&x[q], &e[q]);
+        log[q] = NAME(log)(x[q]);
+    }
+    for (int k = 0; k < PANEL_LANES; k++)
+        logs[k] = (double)((REAL *)log)[k]
+            + 0.69314718055994530942 * ((double)((INT *)e)[k] - bias);
+}
+
 /* Log-odds, less their biases, of the features that are 0 or 1, given the others.
-   on, off: (n_panels, n_rows) panel rows, p(h = 1 | v) and p(h = 0 | v).
+   on, off: (n_panels, n_rows) panel rows, p(h = 1 | v) and p(h = 0 | v), n_rows at most
+   SCORED_ROWS.
    up, down: (n_features, n_panels) panel rows of exp(W) and exp(-W), |W| <= 20.
    values: (n_rows, n_features), or NULL if all are 0 or 1 as bits says.
    Turning feature i on changes the softplus of a hidden unit by
-   log(off + on exp(W)), turning it off by log(off + on exp(-W)).  The product
-   over the hidden units is kept as mantissa and exponent, so that one logarithm
-   is enough. */
+   log(off + on exp(W)), turning it off by log(off + on exp(-W)).  The products
+   over the hidden units are kept as mantissas and exponents, so that one logarithm
+   is enough, and PANEL_LANES features are kept for each row until it is taken. */
 static void NAME(flip_logits)(const char *on, const char *off, ptrdiff_t n_rows,
                               const char *up, const char *down,
                               ptrdiff_t n_features, const uint64_t *bits,
                               const void *values, ptrdiff_t n_panels,
                               double *logits)
 {
-    const IV one = AS_INT(SPLAT(1));
-    const IV mantissa = AS_INT(SPLAT(0)) + (((INT)1 << MANTISSA_BITS) - 1);
+    enum { KEPT = PANEL_LANES * NV };
+    V products[SCORED_ROWS * KEPT];
+    IV exponents[SCORED_ROWS * KEPT];
+    double logs[PANEL_LANES];
     const ptrdiff_t n_words = (n_features + 63) / 64;
-    for (ptrdiff_t i = 0; i < n_features; i++)
+    const double bias = (double)EXPONENT_ONE
+        * ((n_panels / 4 + n_panels % 4) * PANEL_LANES + 1);
+    for (ptrdiff_t i0 = 0; i0 < n_features; i0 += PANEL_LANES) {
+        const ptrdiff_t n = n_features - i0 < PANEL_LANES ? n_features - i0 : PANEL_LANES;
+        for (ptrdiff_t k = 0; k < PANEL_LANES; k += FLIPPED)
+            for (ptrdiff_t r = 0; r < n_rows; r++) {
+                const char *weights[FLIPPED];
+                for (int f = 0; f < FLIPPED; f++) { /* the last one for those beyond */
+                    const ptrdiff_t i = i0 + (k + f < n ? k + f : n - 1);
+                    const int set = bits[r * n_words + i / 64] >> (i % 64) & 1;
+                    weights[f] = (set ? down : up) + i * n_panels * PANEL_BYTES;
+                }
+                NAME(flip_products)(on + r * PANEL_BYTES, off + r * PANEL_BYTES,
+                                    n_rows * PANEL_BYTES, weights, n_panels,
+                                    products + r * KEPT + k * NV,
+                                    exponents + r * KEPT + k * NV);
+            }
         for (ptrdiff_t r = 0; r < n_rows; r++) {
-            const int set = bits[r * n_words + i / 64] >> (i % 64) & 1;
-            if (values && set
-                && ((const REAL *)values)[r * n_features + i] != (REAL)1)
-                continue;
-            const char *row = (set ? down : up) + i * n_panels * PANEL_BYTES;
-            V product[NV];
-            IV exponent[NV];
-            ptrdiff_t flushes = 0;
-            for (int q = 0; q < NV; q++) {
-                product[q] = SPLAT(1);
-                exponent[q] = AS_INT(SPLAT(0));
+            NAME(log_products)(products + r * KEPT, exponents + r * KEPT, bias, logs);
+            for (ptrdiff_t k = 0; k < n; k++) {
+                const ptrdiff_t i = i0 + k, at = r * n_features + i;
+                const int set = bits[r * n_words + i / 64] >> (i % 64) & 1;
+                if (values && set && ((const REAL *)values)[at] != (REAL)1) continue;
+                logits[at] = set ? -logs[k] : logs[k];
             }
-            for (ptrdiff_t p0 = 0; p0 < n_panels; p0 += 4, flushes++) {
-                for (int q = 0; q < NV; q++) {
-                    /* (In pairs: the processor waits for one product in four.) */
-                    V factor[4];
-                    UNROLL
-                    for (int k = 0; k < 4; k++) {
-                        const ptrdiff_t p = p0 + k, at = (p * n_rows + r) * PANEL_BYTES;
-                        factor[k] = SPLAT(1);
-                        if (p < n_panels)
-                            factor[k] = ((const V *)(on + at))[q]
-                                    * ((const V *)(row + p * PANEL_BYTES))[q]
-                                + ((const V *)(off + at))[q];
-                    }
-                    product[q] *= (factor[0] * factor[1]) * (factor[2] * factor[3]);
-                }
-                for (int q = 0; q < NV; q++) {
-                    IV x = AS_INT(product[q]);
-                    exponent[q] += x >> MANTISSA_BITS;
-                    product[q] = AS_REAL((x & mantissa) | one);
-                }
-            }
-            int64_t twos = -(int64_t)EXPONENT_ONE * flushes * PANEL_LANES;
-            for (int k = 0; k < PANEL_LANES; k++) twos += ((INT *)exponent)[k];
-            double x = log(NAME(lane_product)(product))
-                + 0.69314718055994530942 * (double)twos;
-            logits[r * n_features + i] = set ? -x : x;
         }
+    }
 }
 
 /* The same for values of any size: fields (n_panels, n_rows) panel rows, weights

@@ -4,7 +4,7 @@
 import numpy as np
 
 from cython.parallel cimport parallel
-from libc.math cimport exp, fabs, log1p
+from libc.math cimport exp, fabs, log, log1p
 from libc.stdint cimport uint8_t
 from libc.string cimport memset
 
@@ -12,13 +12,13 @@ from ._gibbs cimport Layer
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport address, aligned
 from ._rows cimport RowBlock, Rows
-from ._simd cimport PANEL_BYTES, ActiveRows
+from ._simd cimport PANEL_BYTES, SCORED_ROWS, ActiveRows
 
 from ._openmp import effective_n_threads
 
 # Rows scored together: their means share one reading of the weights and, with 500
 # hidden units, just fit the nearest cache.
-cdef Py_ssize_t BLOCK = 8
+cdef Py_ssize_t BLOCK = SCORED_ROWS
 # Weights up to this size leave room for the product of four factors exp(|W|).
 cdef double LARGEST_TABULATED = 20.0
 # Fewer panel rows than this are not worth a second thread.
@@ -221,11 +221,18 @@ cdef double _cross_entropy(
 ) noexcept nogil:
     """sum of v_i x_i - softplus(x_i), x_i = bias_i + logits_i; not over skipped i"""
     cdef ActiveRows row = room.at(slot)
-    cdef double total = 0
+    cdef double total = 0, product = 1, x
     cdef Py_ssize_t k, i
+    # One logarithm for as many factors between 1 and 2 as a number can hold.
     for i in range(n_features):
         if skipped == NULL or not skipped[i]:
-            total -= softplus(bias[i] + logits[i])
+            x = bias[i] + logits[i]
+            total -= max(x, 0.0)
+            product *= 1 + exp(-fabs(x))
+        if i % 1000 == 999:
+            total -= log(product)
+            product = 1
+    total -= log(product)
     for k in range(row.length[0]):
         i = row.index[k]
         if skipped != NULL and skipped[i]:

@@ -25,6 +25,8 @@
 #define GROUP 4
 /* Rows of a linear factor model that are worked on together. */
 #define FACTOR_ROWS 4
+/* Rows that are scored together, at most. */
+#define SCORED_ROWS 8
 /* After so many panels end_gains must be called. */
 #define FLUSH_GAINS 32
 

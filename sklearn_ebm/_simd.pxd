@@ -8,6 +8,7 @@ cdef extern from "_simd.h" nogil:
         FACTOR_ROWS
         PHILOX_ROUNDS
         FLUSH_GAINS
+        SCORED_ROWS
         NO_LIST
         TANH_SOURCE
         HYPERBOLIC_SOURCE

@@ -637,14 +637,38 @@ MUTATIONS = [
     Mutation(
         "pseudo-likelihood without the visible biases",
         "_scores.pyx",
-        "total -= softplus(bias[i] + logits[i])",
-        "total -= softplus(logits[i])",
+        "x = bias[i] + logits[i]",
+        "x = logits[i]",
     ),
     Mutation(
         "pseudo-likelihood blind to which way a bit flips",
         "_leaves_scores.h",
-        "= set ? -x : x;",
-        "= x;",
+        "= set ? -logs[k] : logs[k];",
+        "= logs[k];",
+    ),
+    Mutation(
+        "logarithm of the product over the last sites only",
+        "_scores.pyx",
+        "            total -= log(product)\n",
+        "",
+    ),
+    Mutation(
+        "one logarithm for any number of sites",
+        "_scores.pyx",
+        "if i % 1000 == 999:",
+        "if False:",
+    ),
+    Mutation(
+        "exponents of the last features missing",
+        "_leaves_scores.h",
+        "e[q] += turned_exponents[k * NV + q];",
+        "e[q] += k < PANEL_LANES - 1 ? turned_exponents[k * NV + q] : 0 * e[q];",
+    ),
+    Mutation(
+        "flips of features share their weights",
+        "_leaves_scores.h",
+        "* ((const V *)(weights[f] + (p + k) * PANEL_BYTES))[q]",
+        "* ((const V *)(weights[0] + (p + k) * PANEL_BYTES))[q]",
     ),
     Mutation(
         "pseudo-likelihood loses small probabilities",

@@ -157,6 +157,13 @@ def test_pseudo_likelihood_of_probabilities():
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-10)
 
 
+def test_pseudo_likelihood_of_many_even_chances():
+    """More factors of 2 than a number of double precision holds."""
+    machine = np.zeros((1, 2500)), np.zeros(1), np.zeros(2500)
+    scores = rbm_of(machine).score_samples(np.eye(3, 2500))
+    np.testing.assert_allclose(scores, -2500 * np.log(2), rtol=1e-12)
+
+
 # ---- Gradients ----
 
 
