@@ -103,8 +103,8 @@ INLINE void NAME(take_exponent)(V *product, IV *exponent)
 }
 
 /* For some features, the product over n_panels panels of off + on * weights, of every
-   lane; its exponent is taken out after every four panels.  Panels of on and off are
-   stride apart. */
+   lane; its exponent is taken out after every four panels, and after each of those that
+   are left over.  Panels of on and off are stride apart. */
 INLINE void NAME(flip_products)(const char *on, const char *off, ptrdiff_t stride,
                                 const char *const weights[FLIPPED],
                                 ptrdiff_t n_panels, V *products, IV *exponents)

@@ -308,10 +308,11 @@ INLINE void NAME(transpose_tile)(const char *from, char *to)
 #else
 INLINE void NAME(transpose_tile)(const char *from, char *to)
 {
+    /* (Copies of bytes: they may be integers.) */
     for (int i = 0; i < PANEL_LANES; i++)
         for (int j = 0; j < PANEL_LANES; j++)
-            ((REAL *)to)[j * PANEL_LANES + i] =
-                ((const REAL *)from)[i * PANEL_LANES + j];
+            memcpy(to + (j * PANEL_LANES + i) * sizeof(REAL),
+                   from + (i * PANEL_LANES + j) * sizeof(REAL), sizeof(REAL));
 }
 #endif
 

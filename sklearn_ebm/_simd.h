@@ -104,8 +104,8 @@ typedef struct {
 typedef struct {
     void *bias, *velocity, *average, *fast, *seen;  /* IN/OUT; NULL as above */
     const void *offset;
-    const double *changes;     /* per feature, and times the rows' projections */
-    const double *projections;
+    const double *changes;     /* per feature */
+    const double *projections; /* of them: rows counted by their h . offset */
     double projected_change;   /* change of the hidden means . offsets */
     double squared_offset;     /* offsets . offsets */
     double learning_rate, momentum, average_rate, fast_rate;

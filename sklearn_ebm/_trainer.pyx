@@ -5,7 +5,7 @@
 #
 #   read     rows of the data become bits and lists
 #   down     chains: visible units from hidden ones (_gibbs.pyx)
-#   lists    for each feature, in which rows of four it is on
+#   lists    for each feature, in which rows of four it is on, and its change of mean
 #   up       chains: hidden units from visible ones; after the last sweep down together
 #            with the data, and while a group of panels is in the cache:
 #     tables   sums of all subsets of p(h | row) of four rows, each phase averaged
@@ -470,7 +470,7 @@ cdef class Trainer:
     ) noexcept nogil:
         """Means of the hidden units of panels start..stop, sampled for the chains.
 
-        Without persistence the chains start at samples from the data instead.
+        Of rows of data alone without persistence, the samples are where chains start.
         """
         cdef Py_ssize_t n = work.n, m = work.m
         cdef Sweep[2] sweeps

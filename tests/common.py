@@ -199,6 +199,19 @@ LARGE_ESTIMATORS = [
     )
     for batch_size in (64, 200)
     for persistent in (True, False)
+] + [
+    BernoulliRBM(
+        n_components=300,
+        batch_size=64,
+        momentum=0.5,
+        nesterov=True,
+        weight_decay=0.01,
+        l1_decay=0.001,
+        max_norm=2.0,
+        fast_learning_rate=0.05,
+        n_iter=1,
+        random_state=0,
+    )
 ]
 # Methods that neither draw nor change anything.
 READ_ONLY = ["transform", "score_samples", "free_energy", "reconstruct", "objective"]

@@ -179,8 +179,9 @@ MUTATIONS = [
     Mutation(
         "offsets move before the visible biases are through",
         "_trainer.pyx",
-        "u.next_offset = self.next_offset + at",
-        "u.next_offset = <char *> self.update.hidden_offset + at",
+        "        self._project(work, thread, team)",
+        "        memcpy(<char *> self.update.hidden_offset, self.next_offset, "
+        "self.up.n_panels * PANEL_BYTES)\n        self._project(work, thread, team)",
     ),
     Mutation(
         "CD with as many chains in a short batch as in others",
@@ -205,7 +206,7 @@ MUTATIONS = [
         "conditionals without their biases",
         "_leaves_sums.h",
         ": bias + r * bias_stride + p * PANEL_BYTES))[q];",
-        ": bias + r * bias_stride + p * PANEL_BYTES))[q] * !!start;",
+        ": bias + r * bias_stride + p * PANEL_BYTES))[q] * (REAL)!!start;",
     ),
     Mutation(
         "all panels with the biases of the first",
