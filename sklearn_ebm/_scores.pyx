@@ -63,19 +63,18 @@ cdef class Scorer:
         if not self.pseudo:
             return
         self.logits = np.empty((n_threads * BLOCK, rows.n_columns))
-        lanes = up.n_panels * up.leaves.lanes
-        weights = np.zeros((rows.n_columns, lanes), dtype=rows.dtype)
-        weights[:, : up.n_units] = components.T
-        self.tabulated = np.abs(weights).max() <= LARGEST_TABULATED
-        tables = [weights]
-        if self.tabulated:
-            tables += [np.exp(weights), np.exp(-weights)]
-        for table in tables:
-            memory = aligned(table.nbytes)
-            memory.view(rows.dtype)[:] = table.ravel()
+        self.tabulated = np.abs(components).max() <= LARGEST_TABULATED
+        shape = rows.n_columns, up.n_panels * up.leaves.lanes
+        tables = []
+        for _ in range(3 if self.tabulated else 1):
+            memory = aligned(np.prod(shape) * rows.dtype.itemsize)
             self.memory.append(memory)
+            tables.append(memory.view(rows.dtype).reshape(shape))
+        tables[0][:, : up.n_units] = components.T
         self.weights = address(self.memory[1])
         if self.tabulated:
+            np.exp(tables[0], out=tables[1])
+            np.exp(np.negative(tables[0], out=tables[2]), out=tables[2])
             self.exp_weights = address(self.memory[2])
             self.exp_minus = address(self.memory[3])
 
