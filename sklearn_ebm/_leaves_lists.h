@@ -114,6 +114,7 @@ static void NAME(list_groups)(const uint64_t *bits, ptrdiff_t n_rows,
             const uint32_t mask = (uint32_t)MASK(i);
             index[i * stride + length[i]++] = entry + mask;
 #if !PACKED_LISTS
+            /* How many bits of the mask are set. */
             counts[i] += (0x4332322132212110u >> 4 * mask) & 15;
 #endif
         }

@@ -187,7 +187,8 @@ PUBLIC_ESTIMATORS = [
     *REGRESSORS,
     *IMPUTERS,
 ]
-# Large enough for several threads; batches below and above 128 rows.
+# Large enough for several threads; batches below and above 128 rows, and all that moves
+# weights besides their gradient.
 LARGE_ESTIMATORS = [
     BernoulliRBM(
         n_components=300,
