@@ -41,7 +41,6 @@ typedef uint16_t NAME(half) __attribute__((
 #define SPLAT(x) ((V){0} + (x))
 #define AS_INT(x) ((IV)(x))
 #define AS_REAL(x) ((V)(x))
-#define FROM_U16(p) __builtin_convertvector(*(const NAME(half) *)(p), V)
 /* a b + c rounded once, where that is as fast as a product; x in every element. */
 #if defined(X86) && VB == 64
 #define FUSED(a, b, c) (DOUBLE \
@@ -58,19 +57,44 @@ typedef uint16_t NAME(half) __attribute__((
 #endif
 #if defined(X86) && VB == 64
 #define MULTIPLY_LOW(a, b) ((UV)_mm512_mul_epu32((__m512i)(a), (__m512i)(b)))
-#define MASK_BITS(m) (DOUBLE ? (uint32_t)_mm512_movepi64_mask((__m512i)(m)) \
-                             : (uint32_t)_mm512_movepi32_mask((__m512i)(m)))
+#define SMALLER(a, b) (DOUBLE ? (V)_mm512_min_pd((__m512d)(a), (__m512d)(b)) \
+                              : (V)_mm512_min_ps((__m512)(a), (__m512)(b)))
+#define LARGER(a, b) (DOUBLE ? (V)_mm512_max_pd((__m512d)(a), (__m512d)(b)) \
+                             : (V)_mm512_max_ps((__m512)(a), (__m512)(b)))
 #elif defined(X86) && VB == 32
 #define MULTIPLY_LOW(a, b) ((UV)_mm256_mul_epu32((__m256i)(a), (__m256i)(b)))
+#define SMALLER(a, b) (DOUBLE ? (V)_mm256_min_pd((__m256d)(a), (__m256d)(b)) \
+                              : (V)_mm256_min_ps((__m256)(a), (__m256)(b)))
+#define LARGER(a, b) (DOUBLE ? (V)_mm256_max_pd((__m256d)(a), (__m256d)(b)) \
+                             : (V)_mm256_max_ps((__m256)(a), (__m256)(b)))
 #define MASK_BITS(m) (DOUBLE ? (uint32_t)_mm256_movemask_pd((__m256d)(m)) \
                              : (uint32_t)_mm256_movemask_ps((__m256)(m)))
 #elif defined(X86)
 #define MULTIPLY_LOW(a, b) ((UV)_mm_mul_epu32((__m128i)(a), (__m128i)(b)))
+#define SMALLER(a, b) (DOUBLE ? (V)_mm_min_pd((__m128d)(a), (__m128d)(b)) \
+                              : (V)_mm_min_ps((__m128)(a), (__m128)(b)))
+#define LARGER(a, b) (DOUBLE ? (V)_mm_max_pd((__m128d)(a), (__m128d)(b)) \
+                             : (V)_mm_max_ps((__m128)(a), (__m128)(b)))
 #define MASK_BITS(m) (DOUBLE ? (uint32_t)_mm_movemask_pd((__m128d)(m)) \
                              : (uint32_t)_mm_movemask_ps((__m128)(m)))
 #else
 #define MULTIPLY_LOW(a, b) (((a) & 0xFFFFFFFFu) * ((b) & 0xFFFFFFFFu))
 #define MASK_BITS(m) NAME(mask_bits)((IV)(m))
+#endif
+/* In which elements a is LT (less), LE or NE (not equal) b, as bits.  (Masks of
+   AVX-512 are bits; a compiler does not see that it could leave out the detour.) */
+#if defined(X86) && VB == 64
+#define BITS_WHERE(a, how, b) (DOUBLE                                         \
+    ? (uint32_t)_mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), PREDICATE_##how) \
+    : (uint32_t)_mm512_cmp_ps_mask((__m512)(a), (__m512)(b), PREDICATE_##how))
+#define FROM_U16(p) (DOUBLE \
+    ? (V)_mm512_cvtepi32_pd(_mm256_cvtepu16_epi32( \
+          _mm_loadu_si128((const __m128i *)(p)))) \
+    : (V)_mm512_cvtepi32_ps(_mm512_cvtepu16_epi32( \
+          _mm256_loadu_si256((const __m256i *)(p)))))
+#else
+#define BITS_WHERE(a, how, b) MASK_BITS((a) OPERATOR_##how (b))
+#define FROM_U16(p) __builtin_convertvector(*(const NAME(half) *)(p), V)
 #endif
 #else /* one element is a vector */
 #define INLINE static inline
@@ -86,7 +110,13 @@ INLINE REAL NAME(as_real)(INT x) { REAL y; memcpy(&y, &x, sizeof y); return y; }
 #define AS_REAL(x) NAME(as_real)(x)
 #define FROM_U16(p) ((REAL) * (p))
 #define MULTIPLY_LOW(a, b) (((a) & 0xFFFFFFFFu) * ((b) & 0xFFFFFFFFu))
-#define MASK_BITS(m) ((uint32_t)((m) != 0))
+#define BITS_WHERE(a, how, b) ((uint32_t)((a) OPERATOR_##how (b)))
+#endif
+
+/* The smaller and the larger number; b where they are equal or one is none. */
+#ifndef SMALLER
+#define SMALLER(a, b) SELECT((a) < (b), a, b)
+#define LARGER(a, b) SELECT((a) > (b), a, b)
 #endif
 
 /* Vectors in a panel's row, elements in a vector, 64-bit words in a vector. */
@@ -126,7 +156,7 @@ static const Leaves NAME(leaves) = {
     STRING(ISA), (int)sizeof(REAL), PANEL_LANES, NAME(sum_active),
     NAME(both_means), NAME(logistic), NAME(bernoulli), NAME(transpose),
     NAME(subset_sums), NAME(pair_sums), NAME(scale_rows), NAME(project),
-    NAME(feature_sums), NAME(update_panels), NAME(visible_step),
+    NAME(weigh_rows), NAME(feature_sums), NAME(update_panels), NAME(visible_step),
     NAME(nonzero_bits), NAME(temper), NAME(gain), NAME(start_gains), NAME(end_gains),
     NAME(softplus_sum), NAME(flip_logits), NAME(shift_logits), NAME(uniforms),
     NAME(normals), NAME(exponential), NAME(step_row), NAME(share_rows),
@@ -158,6 +188,9 @@ static const Leaves NAME(leaves) = {
 #undef FROM_U16
 #undef MULTIPLY_LOW
 #undef MASK_BITS
+#undef BITS_WHERE
+#undef SMALLER
+#undef LARGER
 #undef INLINE
 #undef VECTOR_BYTES
 #undef TYPE

@@ -28,6 +28,14 @@
 #pragma GCC diagnostic ignored "-Wpsabi"
 #endif
 
+/* Comparisons by name (BITS_WHERE). */
+#define OPERATOR_LT <
+#define OPERATOR_LE <=
+#define OPERATOR_NE !=
+#define PREDICATE_LT _CMP_LT_OQ
+#define PREDICATE_LE _CMP_LE_OQ
+#define PREDICATE_NE _CMP_NEQ_UQ
+
 /* The baseline: 16-byte vectors, which are SSE2, NEON and their like. */
 #define ISA base
 #define VB 16

@@ -22,7 +22,7 @@ static double NAME(class_means)(const char *fields, const char *label,
                 const V m = SELECT(x > zero, SPLAT(1), e) / d;
                 ((V *)means)[k] = SELECT(x < low, zero, m);
                 product[q] *= d;
-                sum[q] += SELECT(x > zero, x, zero);
+                sum[q] += LARGER(x, zero);
             }
         total += log(NAME(lane_product)(product)) + NAME(lane_sum)(sum);
     }

@@ -134,7 +134,6 @@ static void NAME(exponential)(char *values, ptrdiff_t n)
     const V low = SPLAT(-EXP_LIMIT), high = SPLAT(EXP_LIMIT);
     for (ptrdiff_t k = 0; k < n * NV; k++) {
         V *x = (V *)values + k;
-        V z = SELECT(*x > high, high, *x);
-        *x = NAME(exp)(SELECT(z < low, low, z));
+        *x = NAME(exp)(LARGER(low, SMALLER(high, *x)));
     }
 }

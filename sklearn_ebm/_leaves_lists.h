@@ -81,11 +81,12 @@ static int32_t NAME(list_pairs)(const uint64_t *words, ptrdiff_t n_words,
 /* For 64 features, append to each feature's list the entries 16 * g + mask of
    the groups g of four rows in which it is on; mask says in which of them.  To its sum
    add share for each of these rows.
-   bits: (n_rows < 256, n_words); word: which 64 features; first: entry of group 0. */
+   bits: (n_rows < 256, n_words); word: which 64 features; first: entry of group 0;
+   every: all features get the entries of all groups, also those of no row. */
 static void NAME(list_groups)(const uint64_t *bits, ptrdiff_t n_rows,
                               ptrdiff_t n_words, ptrdiff_t word, uint32_t first,
-                              uint32_t *index, ptrdiff_t stride, int32_t *length,
-                              double share, double *sums)
+                              int every, uint32_t *index, ptrdiff_t stride,
+                              int32_t *length, double share, double *sums)
 {
     uint8_t counts[64] = {0};
     for (ptrdiff_t g = 0; 4 * g < n_rows; g++) {
@@ -109,7 +110,8 @@ static void NAME(list_groups)(const uint64_t *bits, ptrdiff_t n_rows,
 #define MASK(i) ((w[0] >> i & 1) | (w[1] >> i & 1) << 1 | (w[2] >> i & 1) << 2 \
                  | (w[3] >> i & 1) << 3)
 #endif
-        for (uint64_t any = w[0] | w[1] | w[2] | w[3]; any; any &= any - 1) {
+        uint64_t any = every ? ~(uint64_t)0 : w[0] | w[1] | w[2] | w[3];
+        for (; any; any &= any - 1) {
             const int i = lowest_bit(any);
             const uint32_t mask = (uint32_t)MASK(i);
             index[i * stride + length[i]++] = entry + mask;

@@ -8,9 +8,8 @@
 /* exp(-|x|), in (0, 1] */
 INLINE V NAME(exp_minus_abs)(V x)
 {
-    V z = SELECT(x > SPLAT(0), -x, x);
-    V low = SPLAT(-EXP_LIMIT);
-    return NAME(exp)(SELECT(z < low, low, z));
+    const INT sign = -((INT)1 << (8 * sizeof(REAL) - 2)) * 2;
+    return NAME(exp)(LARGER(SPLAT(-EXP_LIMIT), AS_REAL(AS_INT(x) | sign)));
 }
 
 /* 1 + exp(-|x|), in (1, 2] */
@@ -31,7 +30,7 @@ static double NAME(softplus_sum)(const char *fields, ptrdiff_t stride,
             for (int q = 0; q < NV; q++) {
                 V x = ((const V *)(fields + p * stride))[q];
                 product[q] *= NAME(one_plus_exp)(x);
-                sum[q] += SELECT(x > SPLAT(0), x, SPLAT(0));
+                sum[q] += LARGER(x, SPLAT(0));
             }
         total += log(NAME(lane_product)(product)) + NAME(lane_sum)(sum);
     }
@@ -60,8 +59,7 @@ static void NAME(gain)(char *fields, ptrdiff_t n_rows, const char *base,
             const V e1 = NAME(exp_minus_abs)(x1), d1 = e1 + (REAL)1;
             g[q] *= d1;
             g[NV + q] *= NAME(one_plus_exp)(x0);
-            g[2 * NV + q] += SELECT(x1 > zero, x1, zero)
-                - SELECT(x0 > zero, x0, zero);
+            g[2 * NV + q] += LARGER(x1, zero) - LARGER(x0, zero);
             if (means) {
                 const V m = SELECT(x1 > zero, SPLAT(1), e1) / d1;
                 *at = SELECT(x1 < low, zero, m);
@@ -244,8 +242,7 @@ static void NAME(shift_logits)(const char *fields, ptrdiff_t n_rows,
                         V x0 = f - w * v, x1 = f + w * ((REAL)1 - v);
                         on[q] *= NAME(one_plus_exp)(x1);
                         off[q] *= NAME(one_plus_exp)(x0);
-                        sum[q] += SELECT(x1 > SPLAT(0), x1, SPLAT(0))
-                            - SELECT(x0 > SPLAT(0), x0, SPLAT(0));
+                        sum[q] += LARGER(x1, SPLAT(0)) - LARGER(x0, SPLAT(0));
                     }
                 total += log(NAME(lane_product)(on) / NAME(lane_product)(off))
                     + NAME(lane_sum)(sum);

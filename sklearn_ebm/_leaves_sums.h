@@ -43,6 +43,22 @@ INLINE void NAME(accumulate)(V sums[GROUP][NV], const char *panels,
         for (int q = 0; q < NV; q++) sums[p][q] = a[p][q];
 }
 
+/* sums[p] += value[k * value_stride] * rows[k][p] for k < n; np is a constant. */
+INLINE void NAME(accumulate_rows)(V sums[GROUP][NV], const char *rows,
+                                  const REAL *value, ptrdiff_t value_stride,
+                                  ptrdiff_t n, const int np)
+{
+    V a[GROUP][NV];
+    for (int p = 0; p < np; p++)
+        for (int q = 0; q < NV; q++) a[p][q] = sums[p][q];
+    for (; n > 0; n--, rows += np * PANEL_BYTES, value += value_stride)
+        for (int p = 0; p < np; p++)
+            for (int q = 0; q < NV; q++)
+                a[p][q] += ((const V *)rows)[p * NV + q] * *value;
+    for (int p = 0; p < np; p++)
+        for (int q = 0; q < NV; q++) sums[p][q] = a[p][q];
+}
+
 /* sum_active of np panels, for rows whose lists are not longer than `most`.  In turns
    of some entries of every row, which are near those of other rows, so that the cache
    holds what a turn needs. */
@@ -241,7 +257,7 @@ static void NAME(nonzero_bits)(const char *values, ptrdiff_t n, uint64_t *words)
         for (; k + LANES <= m; k += LANES) {
             V y;
             memcpy(&y, x + 64 * w + k, sizeof y);
-            word |= (uint64_t)MASK_BITS(y != SPLAT(0)) << k;
+            word |= (uint64_t)BITS_WHERE(y, NE, SPLAT(0)) << k;
         }
         for (; k < m; k++) word |= (uint64_t)(x[64 * w + k] != 0) << k;
         words[w] = word;

@@ -41,8 +41,7 @@ INLINE V NAME(exp)(V x)
 INLINE V NAME(sigmoid)(V x)
 {
     V low = SPLAT(-EXP_LIMIT), high = SPLAT(EXP_LIMIT);
-    V z = SELECT(x > high, high, x);
-    z = SELECT(x < low, low, z);
+    V z = LARGER(low, SMALLER(high, x));
     z = (REAL)1 / ((REAL)1 + NAME(exp)(-z));
     return SELECT(x < low, SPLAT(0), z);
 }
@@ -62,7 +61,7 @@ static double NAME(largest_change)(const char *before, const char *after,
     for (ptrdiff_t k = 0; k < n * NV; k++) {
         V d = ((const V *)after)[k] - ((const V *)before)[k];
         d = SELECT(d < 0, -d, d);
-        most = SELECT(d > most, d, most);
+        most = LARGER(d, most);
     }
     REAL lanes[LANES], largest = 0;
     memcpy(lanes, &most, sizeof most);
@@ -95,6 +94,26 @@ static void NAME(both_means)(const char *fields, char *on, char *off,
     }
 }
 
+#if !defined(VECTORS)
+#define ZIP(a, b, which) which(a, b)
+#define ZIP_FIRST(a, b) a
+#define ZIP_SECOND(a, b) b
+#elif defined(__clang__)
+#define ZIP(a, b, which) __builtin_shufflevector(a, b, which)
+#else
+#define ZIP(a, b, which) __builtin_shuffle(a, b, (UV){which})
+#endif
+#if VB == 64
+#define ZIP_FIRST 0, 8, 1, 9, 2, 10, 3, 11
+#define ZIP_SECOND 4, 12, 5, 13, 6, 14, 7, 15
+#elif VB == 32
+#define ZIP_FIRST 0, 4, 1, 5
+#define ZIP_SECOND 2, 6, 3, 7
+#elif defined(VECTORS)
+#define ZIP_FIRST 0, 2
+#define ZIP_SECOND 1, 3
+#endif
+
 /* 16-bit draws for n states of the generator: state s covers eight columns,
    block first + s % blocks of row row0 + s / blocks. */
 INLINE void NAME(draws)(uint16_t *out, ptrdiff_t n, uint32_t first, int blocks,
@@ -124,12 +143,16 @@ INLINE void NAME(draws)(uint16_t *out, ptrdiff_t n, uint32_t first, int blocks,
         }
         UV low = (x0 & 0xFFFFFFFFu) | (x1 << 32);
         UV high = (x2 & 0xFFFFFFFFu) | (x3 << 32);
-        for (int k = 0; k < WORDS; k++) {
-            uint64_t pair[2] = {((uint64_t *)&low)[k], ((uint64_t *)&high)[k]};
-            memcpy(out + 8 * (s + k), pair, 16);
-        }
+        /* In turn one of either. */
+        const UV first = ZIP(low, high, ZIP_FIRST), second = ZIP(low, high, ZIP_SECOND);
+        memcpy(out + 8 * s, &first, sizeof first);
+        memcpy(out + 8 * s + sizeof first / 2, &second, sizeof second);
     }
 }
+
+#undef ZIP
+#undef ZIP_FIRST
+#undef ZIP_SECOND
 
 /* Bits that are on with the probabilities means[r], for one panel of n_rows
    rows.  A unit is on when u < p, u uniform with 48 bits of which the first 16
@@ -149,8 +172,8 @@ static void NAME(bernoulli)(const char *means, ptrdiff_t n_rows,
         for (int q = 0; q < NV; q++) {
             V u = FROM_U16(d + q * LANES);
             V t = p[q] * (REAL)65536;
-            on |= MASK_BITS(u + (REAL)1 <= t) << (q * LANES);
-            tie |= MASK_BITS(u < t) << (q * LANES);
+            on |= BITS_WHERE(u + (REAL)1, LE, t) << (q * LANES);
+            tie |= BITS_WHERE(u, LT, t) << (q * LANES);
         }
         for (tie &= ~on; tie; tie &= tie - 1) {
             int k = lowest_bit(tie);

@@ -2,16 +2,16 @@
    Included by _leaves.h, which defines V, NAME, ... */
 /* ---- The gradient and its step ---- */
 
-/* scaled[r] = scale * rows[r]; their sum is added to total. */
+/* scaled[r] = scale * rows[r], stride bytes apart; their sum is added to total. */
 static void NAME(scale_rows)(const char *rows, ptrdiff_t n, double scale,
-                             char *scaled, char *total)
+                             char *scaled, ptrdiff_t stride, char *total)
 {
     V sum[NV];
     memcpy(sum, total, sizeof sum);
     for (ptrdiff_t r = 0; r < n; r++)
         for (int q = 0; q < NV; q++) {
             V x = ((const V *)(rows + r * PANEL_BYTES))[q] * (REAL)scale;
-            ((V *)(scaled + r * PANEL_BYTES))[q] = x;
+            ((V *)(scaled + r * stride))[q] = x;
             sum[q] += x;
         }
     memcpy(total, sum, sizeof sum);
@@ -30,6 +30,19 @@ static void NAME(project)(const char *rows, ptrdiff_t stride, ptrdiff_t n_rows,
                 sum[q] += ((const V *)(rows + p * stride + r * PANEL_BYTES))[q]
                     * ((const V *)(direction + p * PANEL_BYTES))[q];
         out[r] = NAME(lane_sum)(sum);
+    }
+}
+
+/* For features start..stop: sums += weight * value over dense rows of values, stride
+   elements apart; weights: of the rows, or NULL where all have the weight `scale`. */
+static void NAME(weigh_rows)(const void *values, ptrdiff_t stride, ptrdiff_t n_rows,
+                             const double *weights, double scale, ptrdiff_t start,
+                             ptrdiff_t stop, double *sums)
+{
+    for (ptrdiff_t r = 0; r < n_rows; r++) {
+        const REAL *value = (const REAL *)values + r * stride;
+        const double weight = weights ? weights[r] : scale;
+        for (ptrdiff_t i = start; i < stop; i++) sums[i] += value[i] * weight;
     }
 }
 
@@ -124,6 +137,10 @@ INLINE void NAME(cap_norms)(const PanelUpdate *u, const int np,
     }
 }
 
+#define EACH_CELL                    \
+    for (int p = 0; p < np; p++)     \
+        for (int q = 0; q < NV; q++)
+
 /* extras (a constant): whether any of the options is on that few ask for, so
    that the others do not pay for them. */
 INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
@@ -142,6 +159,8 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
     const ptrdiff_t table_stride = u->table_stride;
     const double *const visible_change = u->visible_change;
     const int first = u->first, last = u->last;
+    const REAL *const values = u->values;
+    const ptrdiff_t n_rows = u->n_rows, value_stride = u->value_stride;
     V squares[GROUP][NV];
     const REAL *mu = u->visible_offset;
     const REAL rate = (REAL)u->learning_rate, momentum = (REAL)u->momentum;
@@ -168,7 +187,10 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
                     sums[p][q] = SPLAT(0);
                 else
                     sums[p][q] = ((const V *)(carry + p * stride + at))[q];
-        if (u->reals) {
+        if (values)
+            NAME(accumulate_rows)(sums, u->real_rows, values + i, value_stride,
+                                  n_rows, np);
+        else if (u->reals) {
             const ptrdiff_t a = i * u->reals->stride;
             NAME(accumulate)(sums, u->real_rows, u->real_stride,
                              u->reals->index + a,
@@ -177,42 +199,45 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
         }
         NAME(accumulate)(sums, table, table_stride, bits.index + i * bits.stride,
                          NULL, bits.length[i], np, 0);
-        for (int p = 0; p < np; p++)
-            for (int q = 0; q < NV; q++) {
-                const ptrdiff_t cell = p * stride + at;
-                if (!last) {
-                    ((V *)(carry + cell))[q] = sums[p][q];
-                    continue;
-                }
-                V *w = (V *)(weights + cell) + q;
-                V g = sums[p][q] - change[p][q] * mu[i] - offset[p][q] * dv;
-                pull[p][q] += g * mu[i];
-                const V old = *w * decay;
-                V x = NAME(step)(
-                    *w, g - old, velocity ? (V *)(velocity + cell) + q : NULL,
-                    rate, momentum, nesterov);
-                if (extras) {
-                    decayed[p][q] += old * mu[i];
-                    decay_drift[q] += old * offset[p][q];
-                }
-                if (shrinkage > 0) {
-                    const V shrunk = NAME(shrink)(x, shrinkage);
-                    by[p][q] += (shrunk - x) * mu[i];
-                    drift[q] += (shrunk - x) * offset[p][q];
-                    x = shrunk;
-                }
-                *w = x;
-                V *f = fast ? (V *)(u->fast + cell) + q : NULL;
-                if (fast) *f = NAME(follow)(*f, g, fast_rate);
-                if (capped) {
-                    squares[p][q] += x * x;
-                    continue;
-                }
-                NAME(enter)(
-                    x, average ? (V *)(average + cell) + q : NULL, mix, f,
-                    fast ? (V *)(u->seen + cell) + q : NULL);
-            }
-        if (extras && u->drift && last) {
+        if (!last) {
+            EACH_CELL ((V *)(carry + p * stride + at))[q] = sums[p][q];
+            continue;
+        }
+        /* (What is asked for is asked once for all panels.) */
+        V x[GROUP][NV];
+        EACH_CELL {
+            sums[p][q] = sums[p][q] - change[p][q] * mu[i] - offset[p][q] * dv;
+            pull[p][q] += sums[p][q] * mu[i];
+        }
+#define CELL(array) ((V *)((array) + p * stride + at) + q)
+#define STEP(velocity)                                                         \
+    EACH_CELL {                                                                \
+        const V w = *CELL(weights), old = w * decay;                           \
+        x[p][q] = NAME(step)(w, sums[p][q] - old, velocity, rate, momentum,    \
+                             nesterov);                                        \
+        if (extras) {                                                          \
+            decayed[p][q] += old * mu[i];                                      \
+            decay_drift[q] += old * offset[p][q];                              \
+        }                                                                      \
+    }
+        if (velocity) STEP(CELL(velocity)) else STEP(NULL)
+#undef STEP
+        if (shrinkage > 0) EACH_CELL {
+            const V shrunk = NAME(shrink)(x[p][q], shrinkage);
+            by[p][q] += (shrunk - x[p][q]) * mu[i];
+            drift[q] += (shrunk - x[p][q]) * offset[p][q];
+            x[p][q] = shrunk;
+        }
+        EACH_CELL *CELL(weights) = x[p][q];
+        if (fast) EACH_CELL
+            *CELL(u->fast) = NAME(follow)(*CELL(u->fast), sums[p][q], fast_rate);
+        if (capped) EACH_CELL squares[p][q] += x[p][q] * x[p][q];
+        if (average && !capped) EACH_CELL
+            NAME(enter)(x[p][q], CELL(average), mix, NULL, NULL);
+        if (fast && !capped) EACH_CELL
+            NAME(enter)(x[p][q], NULL, mix, CELL(u->fast), CELL(u->seen));
+#undef CELL
+        if (extras && u->drift) {
             u->drift[2 * i] = NAME(lane_sum)(decay_drift);
             u->drift[2 * i + 1] = NAME(lane_sum)(drift);
         }
@@ -240,6 +265,8 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
                 + (mean - offset[p][q]) * (REAL)u->offset_rate;
         }
 }
+
+#undef EACH_CELL
 
 /* Step of the visible biases start..stop: the change of the mean less the
    centred weight gradient times the hidden offsets, and less what else has
@@ -316,8 +343,7 @@ static void NAME(step_row)(RowUpdate *u)
             product[q] += *w * raw;
             V g = raw - ((const V *)u->hidden_change)[k] * mu - offset * dv;
             if (u->clip > 0) {
-                g = SELECT(g > high, high, g);
-                g = SELECT(g < low, low, g);
+                g = LARGER(low, SMALLER(high, g));
             }
             g = g - *w * decay;
             if (u->mask) g = g * ((const V *)u->mask)[k];

@@ -18,6 +18,9 @@ cdef class Rows:
     cdef int value_size, index_size
     cdef bint is_double
     cdef Py_ssize_t row_stride, column_stride
+    # Of dense data that are all 0 or 1 (see _scan), or NULL.
+    cdef object bits_memory
+    cdef uint64_t *bits
 
     cdef int32_t read(
         self, Py_ssize_t row, uint64_t *bits, uint32_t *index, void *value,
@@ -32,7 +35,8 @@ cdef class Rows:
         self, void *value, Py_ssize_t n, const char *x, Py_ssize_t k
     ) noexcept nogil
     cdef void _scan_block(
-        self, Py_ssize_t block, RowBlock room, int thread, double *found, double *sums
+        self, Py_ssize_t block, RowBlock room, int thread, double *found, double *sums,
+        uint64_t *bits,
     ) noexcept nogil
 
 
@@ -44,8 +48,10 @@ cdef struct Range:
 
 
 cdef class RowBlock:
-    # Room for some rows that have been read: bits, lists, values.
+    # Room for some rows that have been read: bits, lists, values; and, if they are
+    # wanted, zeros and values in their places.
     cdef ActiveRows active
+    cdef char *dense
     cdef uint64_t *bits
     cdef uint32_t first_pair
     cdef Py_ssize_t n_words
@@ -58,6 +64,7 @@ cdef class RowBlock:
     cdef void read(
         self, Rows rows, Py_ssize_t slot, Py_ssize_t row, int thread
     ) noexcept nogil
+    cdef void _spread(self, Py_ssize_t slot) noexcept nogil
     cdef bint note(self, Py_ssize_t slot, Py_ssize_t n, Range *found) noexcept nogil
 
 

@@ -1,7 +1,7 @@
 # Rows of data, read as they are: dense (bool, uint8, float32, float64, any
-# strides, read-only or memory-mapped) or CSR. No copy of the data is made; a
-# row becomes bits (what is not zero), the list of its active units and, unless
-# all data are 0 or 1, their values.
+# strides, read-only or memory-mapped) or CSR. No copy of the data is made, but of
+# numbers that are all 0 or 1 their bits; a row becomes bits (what is not zero), the
+# list of its active units and, unless all data are 0 or 1, their values.
 import numpy as np
 import scipy.sparse as sp
 
@@ -46,11 +46,12 @@ cdef class Rows:
     Attributes say what a scan of the data found: `binary` (only zeros and
     ones), `finite` (no NaN or infinity, nor sums beyond the largest number),
     `minimum`, `maximum`, `density` (share of non-zeros) and
-    `column_means`. Without the scan all values are taken for real numbers, and
-    a half-sweep notes their range when it passes (see `note_range`).
+    `column_means`. (The values may change after it, unless the data are `fixed`.)
+    Without the scan all values are taken for real numbers, and a half-sweep notes
+    their range when it passes (see `note_range`).
     """
 
-    def __cinit__(self, X, dtype=None, scan=True):
+    def __cinit__(self, X, dtype=None, scan=True, bint fixed=True):
         self.n_rows, self.n_columns = X.shape
         self.n_words = (self.n_columns + 63) // 64
         self.value_size = X.dtype.itemsize
@@ -77,7 +78,7 @@ cdef class Rows:
         self.density = 0.2
         self.scanned = scan
         if scan:
-            self._scan()
+            self._scan(fixed)
 
     def note_range(self, minimum, maximum, finite):
         """Take what a pass over all rows has found of their values."""
@@ -107,6 +108,11 @@ cdef class Rows:
         cdef int32_t n, m
         if self.indices != NULL:
             return self._read_sparse(row, bits, index, value)
+        if self.bits != NULL and value == NULL:
+            memcpy(bits, self.bits + row * self.n_words, self.n_words * 8)
+            return 0 if index == NULL else self.leaves.list_bits(
+                bits, self.n_words, index
+            )
         x = self.data + row * self.row_stride
         if self.column_stride != self.value_size:
             for k in range(self.n_columns):
@@ -166,7 +172,10 @@ cdef class Rows:
     cdef void prefetch(self, Py_ssize_t row) noexcept nogil:
         """Ask for a dense row that will be read soon."""
         cdef Py_ssize_t at
-        if self.indices == NULL:
+        if self.bits != NULL:
+            for at in range(0, self.n_words, 8):
+                fetch(<const char *> (self.bits + row * self.n_words + at))
+        elif self.indices == NULL:
             for at in range(0, self.n_columns * self.column_stride, 64):
                 fetch(self.data + row * self.row_stride + at)
 
@@ -185,7 +194,7 @@ cdef class Rows:
         else:
             (<float *> value)[n] = <float> self._value(x, k)
 
-    def _scan(self):
+    def _scan(self, bint fixed):
         """Range, density and column means, in one parallel pass."""
         cdef Py_ssize_t n_blocks = (self.n_rows + SCAN_BLOCK - 1) // SCAN_BLOCK
         cdef int n_threads = min(
@@ -198,6 +207,13 @@ cdef class Rows:
         sums = np.zeros((n_blocks, self.n_columns))
         cdef double[:, ::1] found_ = found, sums_ = sums
         cdef RowBlock room = RowBlock(self, n_threads, n_threads)
+        # Not of bytes in rows, which are read as they are in no more time: they would
+        # be an eighth of the data.
+        cdef uint64_t *bits = NULL
+        cdef bint rows_apart = self.column_stride != self.value_size
+        if fixed and self.indices == NULL and (self.value_size > 1 or rows_apart):
+            self.bits_memory = aligned(self.n_rows * self.n_words * 8)
+            bits = <uint64_t *> address(self.bits_memory)
         with nogil, parallel(num_threads=n_threads):
             thread = omp_get_thread_num()
             team = omp_get_num_threads()
@@ -205,18 +221,23 @@ cdef class Rows:
             stop = bound(n_blocks, thread + 1, team)
             for block in range(start, stop):
                 self._scan_block(block, room, thread, &found_[block, 0],
-                                 &sums_[block, 0])
+                                 &sums_[block, 0], bits)
         active = found[:, 2].sum()
         size = self.n_rows * self.n_columns
         self.minimum = min(found[:, 0].min(), 0.0 if active < size else INFINITY)
         self.maximum = max(found[:, 1].max(), 0.0 if active < size else -INFINITY)
         self.binary = bool(found[:, 3].all())
+        if self.binary:
+            self.bits = bits
+        else:
+            self.bits_memory = None
         self.density = active / size
         self.column_means = sums.sum(axis=0) / self.n_rows
         self.finite = bool(np.isfinite(self.column_means).all())
 
     cdef void _scan_block(
-        self, Py_ssize_t block, RowBlock room, int thread, double *found, double *sums
+        self, Py_ssize_t block, RowBlock room, int thread, double *found, double *sums,
+        uint64_t *bits,
     ) noexcept nogil:
         cdef Py_ssize_t row
         cdef ActiveRows active = room.at(thread)
@@ -238,6 +259,9 @@ cdef class Rows:
                 ones = ones and x == 1
                 sums[active.index[k]] += x
             found[2] += active.length[0]
+            if ones and bits != NULL:
+                memcpy(bits + row * self.n_words, room.bits + thread * self.n_words,
+                       self.n_words * 8)
         found[0], found[1], found[3] = low, high, ones
 
 
@@ -269,6 +293,11 @@ cdef class RowBlock:
         self.active.words, self.active.n_words = self.bits, self.n_words
         self.active.n_units = self.active.stride
 
+    def keep_dense(self):
+        """From now on write the values of rows down in their places as well."""
+        self.memory.append(aligned(len(self.memory[4])))
+        self.dense = address(self.memory[5])
+
     cdef ActiveRows at(self, Py_ssize_t slot) noexcept nogil:
         """The rows from a slot on."""
         cdef ActiveRows rows = self.active
@@ -297,6 +326,19 @@ cdef class RowBlock:
             row, bits, to.index, to.value,
             self.scratch + thread * self.scratch_size,
         )
+        if self.dense != NULL:
+            self._spread(slot)
+
+    cdef void _spread(self, Py_ssize_t slot) noexcept nogil:
+        cdef ActiveRows row = self.at(slot)
+        cdef char *to = self.dense + slot * row.stride * self.itemsize
+        cdef int32_t k
+        memset(to, 0, row.stride * self.itemsize)
+        for k in range(row.length[0]):
+            if self.itemsize == 4:
+                (<float *> to)[row.index[k]] = (<float *> row.value)[k]
+            else:
+                (<double *> to)[row.index[k]] = (<double *> row.value)[k]
 
     cdef bint note(self, Py_ssize_t slot, Py_ssize_t n, Range *found) noexcept nogil:
         """Enter the values of n rows into a range; whether all are 0 or 1."""

@@ -77,8 +77,13 @@ typedef struct {
     const char *table;         /* subset sums of rows */
     ptrdiff_t table_stride;    /* bytes between panels of the table */
     const ActiveRows *bits;    /* per feature: entries of the table */
-    const ActiveRows *reals;   /* per feature: (row, value) of real data */
-    const char *real_rows;     /* what those rows refer to */
+    /* Real data: per feature, (row, value) of what is not zero, where real_rows are
+       panels real_stride bytes apart; or values of n_rows rows, value_stride elements
+       apart, where those of a row in all panels are beside each other. */
+    const ActiveRows *reals;
+    const void *values;
+    ptrdiff_t n_rows, value_stride;
+    const char *real_rows;
     ptrdiff_t real_stride;
     int first, last;           /* block of the minibatch: start sums, step */
     const void *visible_offset;    /* per feature */
@@ -166,9 +171,11 @@ typedef struct {
     void (*transpose)(const char *, ptrdiff_t, char *, ptrdiff_t);
     void (*subset_sums)(const char *, ptrdiff_t, double, char *, char *);
     void (*pair_sums)(const char *, ptrdiff_t, char *);
-    void (*scale_rows)(const char *, ptrdiff_t, double, char *, char *);
+    void (*scale_rows)(const char *, ptrdiff_t, double, char *, ptrdiff_t, char *);
     void (*project)(const char *, ptrdiff_t, ptrdiff_t, ptrdiff_t,
                     const char *, double *);
+    void (*weigh_rows)(const void *, ptrdiff_t, ptrdiff_t, const double *, double,
+                       ptrdiff_t, ptrdiff_t, double *);
     void (*feature_sums)(const ActiveRows *, const ActiveRows *, const double *,
                          const double *, ptrdiff_t, ptrdiff_t, int, double *);
     void (*update_panels)(const PanelUpdate *, int);
@@ -196,7 +203,7 @@ typedef struct {
                      ptrdiff_t, const void *, ptrdiff_t, double, void *, ptrdiff_t);
     int32_t (*list_bits)(const uint64_t *, ptrdiff_t, uint32_t *);
     int32_t (*list_pairs)(const uint64_t *, ptrdiff_t, uint32_t, uint32_t *);
-    void (*list_groups)(const uint64_t *, ptrdiff_t, ptrdiff_t, ptrdiff_t, uint32_t,
+    void (*list_groups)(const uint64_t *, ptrdiff_t, ptrdiff_t, ptrdiff_t, uint32_t, int,
                         uint32_t *, ptrdiff_t, int32_t *, double, double *);
     double (*gap)(const double *, const double *, const double *, ptrdiff_t,
                   double, double, int);

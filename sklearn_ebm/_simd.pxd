@@ -36,6 +36,9 @@ cdef extern from "_simd.h" nogil:
         Py_ssize_t table_stride
         const ActiveRows *bits
         const ActiveRows *reals
+        const void *values
+        Py_ssize_t n_rows
+        Py_ssize_t value_stride
         const char *real_rows
         Py_ssize_t real_stride
         bint first
@@ -152,11 +155,17 @@ cdef extern from "_simd.h" nogil:
             const char *rows, Py_ssize_t n_pairs, char *sums
         ) noexcept nogil
         void (*scale_rows)(
-            const char *rows, Py_ssize_t n, double scale, char *scaled, char *total
+            const char *rows, Py_ssize_t n, double scale, char *scaled,
+            Py_ssize_t stride, char *total,
         ) noexcept nogil
         void (*project)(
             const char *rows, Py_ssize_t stride, Py_ssize_t n_rows,
             Py_ssize_t n_panels, const char *direction, double *out,
+        ) noexcept nogil
+        void (*weigh_rows)(
+            const void *values, Py_ssize_t stride, Py_ssize_t n_rows,
+            const double *weights, double scale, Py_ssize_t start, Py_ssize_t stop,
+            double *sums,
         ) noexcept nogil
         void (*feature_sums)(
             const ActiveRows *groups, const ActiveRows *reals,
@@ -203,8 +212,8 @@ cdef extern from "_simd.h" nogil:
         ) noexcept nogil
         void (*list_groups)(
             const uint64_t *bits, Py_ssize_t n_rows, Py_ssize_t n_words,
-            Py_ssize_t word, uint32_t first, uint32_t *index, Py_ssize_t stride,
-            int32_t *length, double share, double *sums,
+            Py_ssize_t word, uint32_t first, bint every, uint32_t *index,
+            Py_ssize_t stride, int32_t *length, double share, double *sums,
         ) noexcept nogil
         double (*gap)(
             const double *correlation, const double *residual,

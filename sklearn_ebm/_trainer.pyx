@@ -55,6 +55,10 @@ from ._simd cimport (
 from ._openmp import effective_n_threads
 
 
+# Real data of which a larger share is not zero are kept as dense rows.
+cdef double DENSE = 0.25
+
+
 cdef struct Pass:
     # The n rows and m chains (from first_chain on) that a minibatch works on at a time,
     # which share each has in the mean of its phase, whether they are the first and the
@@ -109,6 +113,7 @@ cdef class Trainer:
     # Of a pass: lists of the gradient, means, and the share of every row times its
     # means . offset, also of the subsets in tables.
     cdef ActiveRows groups, reals
+    cdef bint dense
     cdef char *data_means
     cdef char *chain_means
     cdef double *row_projections
@@ -164,6 +169,9 @@ cdef class Trainer:
         if binary:
             self.room.first_pair = self.up.weights.first_pair
             self.room.use_words()
+        self.dense = not binary and self.rows.density >= DENSE
+        if self.dense:
+            self.room.keep_dense()
         self.memory = {}
         self.update.visible_offset = self._bytes("visible_offset", on_features)
         self.update.hidden_offset = self._bytes("hidden_offset", on_panels)
@@ -181,7 +189,7 @@ cdef class Trainer:
         )
         self.groups.length = <int32_t *> self._bytes("group_lengths", n_features * 4)
         self.groups.value = NULL
-        self.reals.stride = 0 if binary else n
+        self.reals.stride = 0 if binary or self.dense else n
         self.reals.index = <uint32_t *> self._bytes(
             "reals", n_features * self.reals.stride * 4
         )
@@ -368,7 +376,12 @@ cdef class Trainer:
         self.update.n_features = self.n_visible
         self.update.panel_stride = self.up.weights.stride
         self.update.bits = &self.groups
-        self.update.reals = NULL if self.rows.binary else &self.reals
+        self.update.reals = self.update.values = NULL
+        if self.dense:
+            self.update.values = self.room.dense
+            self.update.value_stride = self.n_visible
+        elif not self.rows.binary:
+            self.update.reals = &self.reals
         self.update.momentum = self.visible_update.momentum = self.momentum
         self.update.weight_decay = self.weight_decay
         self.update.nesterov = self.visible_update.nesterov = self.nesterov
@@ -528,14 +541,11 @@ cdef class Trainer:
         self, const Pass *work, int thread, int team
     ) noexcept nogil:
         """For each feature, the rows it is on in, and the change of its mean."""
-        cdef Py_ssize_t word, start, stop, r, i, n = work.n
-        cdef int32_t k
-        cdef double x
+        cdef Py_ssize_t word, start, stop, n = work.n
         cdef uint32_t *index
         cdef int32_t *length
         cdef double *change
         cdef Py_ssize_t entries = 0
-        cdef ActiveRows active
         start = bound(self.rows.n_words, thread, team)
         stop = bound(self.rows.n_words, thread + 1, team)
         memset(self.groups.length + 64 * start, 0, 64 * (stop - start) * 4)
@@ -549,18 +559,32 @@ cdef class Trainer:
             change = self.changes + 64 * word
             if self.rows.binary:
                 self.leaves.list_groups(
-                    self.room.bits, n, self.rows.n_words, word, 0, index,
+                    self.room.bits, n, self.rows.n_words, word, 0, False, index,
                     self.groups.stride, length, work.data_share, change,
                 )
             self.leaves.list_groups(
                 self.visible.words, work.m, self.visible.n_words, word,
-                <uint32_t> entries, index, self.groups.stride, length,
+                <uint32_t> entries, self.dense, index, self.groups.stride, length,
                 work.chain_share, change,
             )
-        if self.rows.binary:
-            return
+        if self.dense:
+            self.leaves.weigh_rows(
+                self.room.dense, self.n_visible, n, NULL, work.data_share, 64 * start,
+                min(64 * stop, self.n_visible), self.changes,
+            )
+        elif not self.rows.binary:
+            self._list_reals(work, start, stop)
+
+    cdef void _list_reals(
+        self, const Pass *work, Py_ssize_t start, Py_ssize_t stop
+    ) noexcept nogil:
+        """_list_features for rows with values, of words start..stop."""
+        cdef Py_ssize_t r, i
+        cdef int32_t k
+        cdef double x
+        cdef ActiveRows active
         memset(self.reals.length + 64 * start, 0, 64 * (stop - start) * 4)
-        for r in range(n):
+        for r in range(work.n):
             active = self.room.at(r)
             k = lower_bound(active.index, active.length[0], <uint32_t> (64 * start))
             while k < active.length[0] and active.index[k] < 64 * stop:
@@ -669,6 +693,11 @@ cdef class Trainer:
             &self.groups, self.update.reals, self.entry_projections,
             self.row_projections, start, stop, work.first, self.projections,
         )
+        if self.dense:
+            self.leaves.weigh_rows(
+                self.room.dense, self.n_visible, work.n, self.row_projections, 1,
+                start, stop, self.projections,
+            )
         if thread == 0:
             self._project_changes(work)
             if work.last:
@@ -695,21 +724,29 @@ cdef class Trainer:
         cdef Py_ssize_t n = work.n, m = work.m
         cdef PanelUpdate u = self.update
         cdef Py_ssize_t stride = self.up.weights.stride
-        cdef Py_ssize_t data_entries = n if u.reals != NULL else 16 * ((n + 3) // 4)
+        cdef Py_ssize_t data_entries = 16 * ((n + 3) // 4), row_stride = PANEL_BYTES
         cdef Py_ssize_t p, at = start * PANEL_BYTES
         cdef char *scratch = self.scratch + thread * self.scratch_size
-        cdef char *table
+        cdef char *data
+        cdef char *chains
         u.first, u.last = work.first, work.last
         u.learning_rate, u.average_rate = work.rate, work.average_rate
         u.shrinkage = work.rate * self.l1_decay
-        u.table_stride = (data_entries + 16 * ((m + 3) // 4)) * PANEL_BYTES
         u.table = u.real_rows = scratch
-        u.real_stride = u.table_stride
-        if u.reals != NULL:
-            u.table = scratch + n * PANEL_BYTES
+        u.n_rows, u.real_stride = n, n * PANEL_BYTES
+        if self.dense:
+            row_stride, u.real_stride = (stop - start) * PANEL_BYTES, PANEL_BYTES
+        if not self.rows.binary:
+            # Tables of chains alone, after all of the real rows.
+            data_entries, u.table = 0, scratch + (stop - start) * n * PANEL_BYTES
+        u.table_stride = (data_entries + 16 * ((m + 3) // 4)) * PANEL_BYTES
+        if self.rows.binary:
+            u.real_stride = u.table_stride
         for p in range(start, stop):
-            table = scratch + (p - start) * u.table_stride
-            self._tabulate(work, p, table, table + data_entries * PANEL_BYTES)
+            data = scratch + (p - start) * u.real_stride
+            chains = <char *> u.table + (p - start) * u.table_stride
+            chains += data_entries * PANEL_BYTES
+            self._tabulate(work, p, data, row_stride, chains)
         u.weights = self.up.weights.data + start * stride
         u.hidden_bias = self.up.bias + at
         u.hidden_offset = self.update.hidden_offset + at
@@ -737,9 +774,13 @@ cdef class Trainer:
                 self.chain_up.weights.sum_pairs(start, stop)
 
     cdef void _tabulate(
-        self, const Pass *work, Py_ssize_t panel, char *data_table, char *chain_table
+        self, const Pass *work, Py_ssize_t panel, char *data_table,
+        Py_ssize_t row_stride, char *chain_table,
     ) noexcept nogil:
-        """Tables of a panel for both phases, and the totals of its means."""
+        """Tables of a panel for both phases, and the totals of its means.
+
+        Of real data, no table but rows that are row_stride bytes apart.
+        """
         cdef char *data_total = self.data_total + panel * PANEL_BYTES
         cdef char *chain_total = self.chain_total + panel * PANEL_BYTES
         cdef Py_ssize_t n = work.n, m = work.m
@@ -751,5 +792,7 @@ cdef class Trainer:
         if self.rows.binary:
             self.leaves.subset_sums(data, n, work.data_share, data_table, data_total)
         else:
-            self.leaves.scale_rows(data, n, work.data_share, data_table, data_total)
+            self.leaves.scale_rows(
+                data, n, work.data_share, data_table, row_stride, data_total
+            )
         self.leaves.subset_sums(chains, m, work.chain_share, chain_table, chain_total)

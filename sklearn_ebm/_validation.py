@@ -157,9 +157,10 @@ def check_rows(
         dtype=DTYPES,
         ensure_all_finite=False,
     )
-    if fill is not None:
-        X = fill(X)
-    rows = Rows(X, dtype, scan)
+    filled = X if fill is None else fill(X)
+    # What takes the place of missing values changes from epoch to epoch.
+    rows = Rows(filled, dtype, scan, filled is X)
+    X = filled
     if scan:
         check_values(estimator, X, rows, quiet=quiet)
     return X, rows

@@ -11,8 +11,10 @@ from ._validation import ScoringMonitor, title
 
 __all__ = ["TrainingMonitor"]
 
-# Rows of the fixed sample on which a model in training is judged.
+# Rows of the fixed sample on which a model in training is judged, and those of them
+# that are looked at site by site, which takes much longer.
 MONITOR_ROWS = 500
+DEAR_ROWS = 200
 # A hidden unit whose probability of being on stays within this of 0 or of 1 for
 # every row of the sample is dead or saturated.
 IDLE = 0.01
@@ -143,25 +145,28 @@ class Monitor:
     """
 
     def __init__(self, X, division, key, dtype, view, missing_in=None):
-        order = epoch_order(division.training, key, 0)
+        order = epoch_order(division.training, key, 0)[:MONITOR_ROWS]
         self.training = _Sample(X, order, dtype, missing_in)
+        self.dear = _Sample(X, order[:DEAR_ROWS], dtype, missing_in)
         self.validation = None
         if len(division.held_out):
-            self.validation = _Sample(X, division.held_out, dtype, missing_in)
+            held_out = division.held_out[:MONITOR_ROWS]
+            self.validation = _Sample(X, held_out, dtype, missing_in)
         self.view = view
 
     def measure(self, parameters):
         """Names and values of the numbers, of a model with these parameters."""
-        view, sample = self.view(*parameters), self.training
-        rows = sample.rows(view)
-        hidden = view.hidden_means(rows)
-        error = np.square(sample.values() - view.visible_means(hidden))
-        if sample.missing is not None:
-            error = error[~sample.missing]
+        view, dear = self.view(*parameters), self.dear
+        dear_rows, rows = dear.rows(view), self.training.rows(view)
+        reconstructed = view.visible_means(view.hidden_means(dear_rows))
+        error = np.square(dear.values() - reconstructed)
+        if dear.missing is not None:
+            error = error[~dear.missing]
         numbers = {}
         if hasattr(view, "pseudo_likelihood"):
-            score = view.pseudo_likelihood(rows, sample.missing).mean()
+            score = view.pseudo_likelihood(dear_rows, dear.missing).mean()
             numbers["pseudo_likelihood"] = score
+        hidden = view.hidden_means(rows)
         numbers |= {
             "reconstruction_error": error.mean(dtype=float),
             "hidden_activity": hidden.mean(dtype=float),
@@ -194,10 +199,10 @@ class Monitor:
 
 
 class _Sample:
-    """At most MONITOR_ROWS rows: the first of an order."""
+    """Rows of some numbers, in their order."""
 
-    def __init__(self, X, order, dtype, missing_in):
-        numbers = np.sort(order[:MONITOR_ROWS])
+    def __init__(self, X, numbers, dtype, missing_in):
+        numbers = np.sort(numbers)
         self.X, self.dtype = X[numbers], dtype
         self.missing = None if missing_in is None else missing_in(numbers)
         self.complete = None

@@ -94,6 +94,13 @@ def real(n_rows, n_columns, dtype, rng):
     return X
 
 
+def few_reals(n_rows, n_columns, dtype, rng):
+    """`real`, but most of them 0: so few that they are listed."""
+    X = real(n_rows, n_columns, dtype, rng) * bits(n_rows, n_columns, rng, 0.15)
+    X[0, 0] = 0.3
+    return X.astype(dtype)
+
+
 def counts(n_rows, n_columns, dtype, rng):
     return rng.choice(np.uint8([0, 0, 1, 3, 127, 128, 255]), (n_rows, n_columns))
 
@@ -115,6 +122,7 @@ BOTH = {
     "strided": lambda n, m, dtype, rng: strided(bits(n, m, rng).astype(dtype)),
     "read-only": lambda n, m, dtype, rng: read_only(bits(n, m, rng).astype(dtype)),
     "real": real,
+    "few reals": few_reals,
     "real strided": lambda n, m, dtype, rng: strided(real(n, m, dtype, rng)),
     "negative": lambda n, m, dtype, rng: rng.normal(size=(n, m)).astype(dtype),
     "csr": lambda n, m, dtype, rng: csr(bits(n, m, rng).astype(dtype)),

@@ -387,10 +387,52 @@ MUTATIONS = [
     Mutation(
         "ties taken for on",
         "_leaves_units.h",
-        "MASK_BITS(u + (REAL)1 <= t)",
-        "MASK_BITS(u <= t)",
+        "BITS_WHERE(u + (REAL)1, LE, t)",
+        "BITS_WHERE(u, LE, t)",
+    ),
+    Mutation(
+        "draws: the second halves first",
+        "_leaves_units.h",
+        "ZIP(low, high, ZIP_FIRST)",
+        "ZIP(high, low, ZIP_FIRST)",
     ),
     # ---- Lists ----
+    Mutation(
+        "dense real rows: the first one left out",
+        "_leaves_sums.h",
+        "for (; n > 0; n--, rows",
+        "for (; n > 1; n--, rows",
+    ),
+    Mutation(
+        "dense real rows: their share in the mean forgotten",
+        "_trainer.pyx",
+        "self.room.dense, self.n_visible, n, NULL, work.data_share, 64 * start,",
+        "self.room.dense, self.n_visible, n, NULL, 1, 64 * start,",
+    ),
+    Mutation(
+        "dense real rows: no projections",
+        "_trainer.pyx",
+        "self.room.dense, self.n_visible, work.n, self.row_projections, 1,",
+        "self.room.dense, self.n_visible, 0, self.row_projections, 1,",
+    ),
+    Mutation(
+        "dense real rows: what was there before stays",
+        "_rows.pyx",
+        "memset(to, 0, row.stride * self.itemsize)",
+        "memset(to, 0, self.itemsize)",
+    ),
+    Mutation(
+        "bits of data that change are kept",
+        "_rows.pyx",
+        "if fixed and self.indices == NULL",
+        "if self.indices == NULL",
+    ),
+    Mutation(
+        "bits of data are kept of the rows of one block",
+        "_rows.pyx",
+        "memcpy(bits + row * self.n_words, room.bits",
+        "memcpy(bits + row % 8 * self.n_words, room.bits",
+    ),
     Mutation(
         "lists of bits off by one from the second word on",
         "_leaves_lists.h",
@@ -528,8 +570,8 @@ MUTATIONS = [
     Mutation(
         "fast weights follow the learning rate of the others",
         "_leaves_update.h",
-        "if (fast) *f = NAME(follow)(*f, g, fast_rate);\n                if",
-        "if (fast) *f = NAME(follow)(*f, g, rate);\n                if",
+        "*CELL(u->fast) = NAME(follow)(*CELL(u->fast), sums[p][q], fast_rate);",
+        "*CELL(u->fast) = NAME(follow)(*CELL(u->fast), sums[p][q], rate);",
     ),
     Mutation(
         "fast visible biases do not fade",
@@ -943,7 +985,7 @@ MUTATIONS = [
     Mutation(
         "classes: a label's weights left out of the softplus",
         "_leaves_classes.h",
-        "sum[q] += SELECT(x > zero, x, zero);",
+        "sum[q] += LARGER(x, zero);",
         "sum[q] += SELECT(x > zero, ((const V *)fields)[k], zero);",
     ),
     Mutation(

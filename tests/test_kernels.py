@@ -257,6 +257,19 @@ def test_rows_in_another_dtype(make, dtype, to):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_that_change(dtype):
+    rng = generator(32)
+    machine = random_machine(17, 70, rng, dtype=dtype)
+    X = bits(9, 70, rng).astype(dtype)
+    rows = Rows(X, fixed=False)
+    X[...] = bits(9, 70, rng)
+    results = np.empty((2, 9, 17), dtype=dtype)
+    for data, fields in zip([rows, Rows(X)], results, strict=True):
+        half_sweep(data, up_layer(machine), fields=fields)
+    assert np.array_equal(*results)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_rows, n_columns", [(1, 1), (17, 9), (64, 65), (8, 129)])
 def test_panels(dtype, n_rows, n_columns):
     matrix = generator(11).normal(size=(n_rows, n_columns)).astype(dtype)

@@ -24,7 +24,7 @@ from common import (
     run_on_threads,
 )
 from sklearn_ebm import BernoulliRBM
-from sklearn_ebm.monitoring import MONITOR_ROWS, Stopping
+from sklearn_ebm.monitoring import DEAR_ROWS, MONITOR_ROWS, Stopping
 
 CHEAP = {"learning_rate", "seconds", "weight_norm"}
 DEAR = {"pseudo_likelihood", "reconstruction_error", "hidden_activity", "saturation"}
@@ -147,13 +147,17 @@ def test_what_is_in_the_history(rbm, digits):
     assert set(rbm.fit(digits[:50]).history_) == CHEAP | DEAR | HELD_OUT
 
 
-def expected_numbers(model, training, validation):
-    """What the history should say of a model, from its public methods."""
+def expected_numbers(model, training, validation, dear=None):
+    """What the history should say of a model, from its public methods.
+
+    dear: the training rows that are looked at site by site; all by default.
+    """
+    dear = training if dear is None else dear
     hidden = model.transform(training)
     idle = (hidden.max(axis=0) < 0.01) | (hidden.min(axis=0) > 0.99)
     wanted = {
-        "pseudo_likelihood": model.score(training),
-        "reconstruction_error": np.mean((training - model.reconstruct(training)) ** 2),
+        "pseudo_likelihood": model.score(dear),
+        "reconstruction_error": np.mean((dear - model.reconstruct(dear)) ** 2),
         "hidden_activity": hidden.mean(),
         "saturation": idle.mean(),
         "weight_norm": np.sqrt((model.components_**2).sum()),
@@ -176,12 +180,11 @@ def test_numbers(early_stopping, n_rows, digits):
     rbm.set_params(tol=1e9, monitor="free_energy_gap", early_stopping=early_stopping)
     model = rbm.fit(X)
     training, validation = halves(model, X) if early_stopping else (X, None)
-    if n_rows > 2 * MONITOR_ROWS:
-        # The sample is a fixed one, of 500 rows of each side.
-        order = np.random.default_rng([model._state["key"], 0])
-        training = training[order.permutation(len(training))[:MONITOR_ROWS]]
-        validation = None if validation is None else validation[:MONITOR_ROWS]
-    wanted = expected_numbers(model, training, validation)
+    # The samples are fixed ones, of 500 rows of each side and 200 of the training.
+    order = np.random.default_rng([model._state["key"], 0]).permutation(len(training))
+    dear, training = training[order[:DEAR_ROWS]], training[order[:MONITOR_ROWS]]
+    validation = None if validation is None else validation[:MONITOR_ROWS]
+    wanted = expected_numbers(model, training, validation, dear)
     found = {name: model.history_[name][-1] for name in wanted}
     assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 

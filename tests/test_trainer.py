@@ -132,7 +132,7 @@ BATCHES = [
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", ["binary", "csr", "real"])
+@pytest.mark.parametrize("kind", ["binary", "csr", "real", "few reals"])
 @pytest.mark.parametrize("batch_size, n_chains", BATCHES)
 def test_training(batch_size, n_chains, kind, dtype):
     rng = generator(15, batch_size)
@@ -146,7 +146,7 @@ def test_training(batch_size, n_chains, kind, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("persistent", [True, False])
-@pytest.mark.parametrize("kind", ["binary", "real"])
+@pytest.mark.parametrize("kind", ["binary", "real", "few reals"])
 @pytest.mark.parametrize(
     "options",
     [
@@ -188,7 +188,7 @@ def test_training_options(options, kind, persistent, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", ["binary", "real"])
+@pytest.mark.parametrize("kind", ["binary", "real", "few reals"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_training_by_width(width, kind, dtype):
     rng = generator(17, width)

@@ -38,7 +38,7 @@ class BernoulliRBM(TrainedRBM):
 
     verbose : int, default=0
         If not 0, print a line an epoch with the pseudo-log-likelihood (nats) of
-        a fixed sample of at most 500 training rows. Never changes the model.
+        a fixed sample of at most 200 training rows. Never changes the model.
 
     random_state : int, RandomState instance or None, default=None
         Seeds the initial weights, the order of the rows and all sampling. An int
@@ -194,11 +194,11 @@ class BernoulliRBM(TrainedRBM):
         0, use more temperatures. If asked for by
         `verbose`, `early_stopping` or a `sklearn_ebm.monitoring.TrainingMonitor`,
         also, for the parameters as they would be if `fit` stopped there and a
-        fixed sample of at most 500 training rows: "pseudo_likelihood" (nats a
-        row), "reconstruction_error" (mean squared difference from `reconstruct`),
-        "hidden_activity" (mean of `transform`), "saturation" (share of hidden
-        units that are dead or saturated: below 0.01 for every row, or above 0.99
-        for every row). With `early_stopping` also "validation_pseudo_likelihood",
+        fixed sample of at most 200 training rows: "pseudo_likelihood" (nats a
+        row) and "reconstruction_error" (mean squared difference from `reconstruct`);
+        of at most 500: "hidden_activity" (mean of `transform`), "saturation" (share of
+        hidden units that are dead or saturated: below 0.01 for every row, or above
+        0.99 for every row). With `early_stopping` also "validation_pseudo_likelihood",
         of at most 500 held-out rows, and "free_energy_gap" (nats a row), their mean
         free energy less that of the training rows. NaN for epochs in which a number
         was not measured.
