@@ -724,29 +724,33 @@ cdef class Trainer:
         cdef Py_ssize_t n = work.n, m = work.m
         cdef PanelUpdate u = self.update
         cdef Py_ssize_t stride = self.up.weights.stride
-        cdef Py_ssize_t data_entries = 16 * ((n + 3) // 4), row_stride = PANEL_BYTES
-        cdef Py_ssize_t p, at = start * PANEL_BYTES
-        cdef char *scratch = self.scratch + thread * self.scratch_size
-        cdef char *data
+        cdef Py_ssize_t p, at = start * PANEL_BYTES, n_panels = stop - start
+        cdef Py_ssize_t data_size = 16 * ((n + 3) // 4) * PANEL_BYTES
+        cdef Py_ssize_t chain_size = 16 * ((m + 3) // 4) * PANEL_BYTES
+        # Bytes between panels of data, and between real rows.
+        cdef Py_ssize_t data_stride, row_stride = PANEL_BYTES
+        cdef char *data = self.scratch + thread * self.scratch_size
         cdef char *chains
         u.first, u.last = work.first, work.last
         u.learning_rate, u.average_rate = work.rate, work.average_rate
         u.shrinkage = work.rate * self.l1_decay
-        u.table = u.real_rows = scratch
-        u.n_rows, u.real_stride = n, n * PANEL_BYTES
-        if self.dense:
-            row_stride, u.real_stride = (stop - start) * PANEL_BYTES, PANEL_BYTES
-        if not self.rows.binary:
-            # Tables of chains alone, after all of the real rows.
-            data_entries, u.table = 0, scratch + (stop - start) * n * PANEL_BYTES
-        u.table_stride = (data_entries + 16 * ((m + 3) // 4)) * PANEL_BYTES
         if self.rows.binary:
-            u.real_stride = u.table_stride
-        for p in range(start, stop):
-            data = scratch + (p - start) * u.real_stride
-            chains = <char *> u.table + (p - start) * u.table_stride
-            chains += data_entries * PANEL_BYTES
-            self._tabulate(work, p, data, row_stride, chains)
+            # For each panel, the table of the data and that of the chains.
+            u.table, chains = data, data + data_size
+            u.table_stride = data_stride = data_size + chain_size
+        else:
+            # Real rows of all panels, and then the tables of the chains.
+            u.table = chains = data + n_panels * n * PANEL_BYTES
+            u.table_stride = chain_size
+            u.real_rows, u.n_rows, data_stride = data, n, n * PANEL_BYTES
+            if self.dense:
+                row_stride, data_stride = n_panels * PANEL_BYTES, PANEL_BYTES
+            u.real_stride = data_stride
+        for p in range(n_panels):
+            self._tabulate(
+                work, start + p, data + p * data_stride, row_stride,
+                chains + p * u.table_stride,
+            )
         u.weights = self.up.weights.data + start * stride
         u.hidden_bias = self.up.bias + at
         u.hidden_offset = self.update.hidden_offset + at
@@ -767,7 +771,7 @@ cdef class Trainer:
             u.seen = self.update.seen + start * stride
             u.hidden_fast = self.update.hidden_fast + at
             u.hidden_seen = self.update.hidden_seen + at
-        self.leaves.update_panels(&u, <int> (stop - start))
+        self.leaves.update_panels(&u, <int> n_panels)
         if work.last:
             self.up.weights.sum_pairs(start, stop)
             if u.fast != NULL:
