@@ -10,6 +10,7 @@
 #define TYPE f64
 #define REAL double
 #define INT int64_t
+#define SIGN_BIT INT64_MIN
 #define MANTISSA_BITS 52
 #define EXPONENT_ONE 1023
 #define ROUND_MAGIC 0x1.8p52
@@ -18,6 +19,7 @@
 #define TYPE f32
 #define REAL float
 #define INT int32_t
+#define SIGN_BIT INT32_MIN
 #define MANTISSA_BITS 23
 #define EXPONENT_ONE 127
 #define ROUND_MAGIC 0x1.8p23f
@@ -196,6 +198,7 @@ static const Leaves NAME(leaves) = {
 #undef TYPE
 #undef REAL
 #undef INT
+#undef SIGN_BIT
 #undef MANTISSA_BITS
 #undef EXPONENT_ONE
 #undef ROUND_MAGIC

@@ -8,8 +8,7 @@
 /* exp(-|x|), in (0, 1] */
 INLINE V NAME(exp_minus_abs)(V x)
 {
-    const INT sign = -((INT)1 << (8 * sizeof(REAL) - 2)) * 2;
-    return NAME(exp)(LARGER(SPLAT(-EXP_LIMIT), AS_REAL(AS_INT(x) | sign)));
+    return NAME(exp)(LARGER(SPLAT(-EXP_LIMIT), AS_REAL(AS_INT(x) | SIGN_BIT)));
 }
 
 /* 1 + exp(-|x|), in (1, 2] */

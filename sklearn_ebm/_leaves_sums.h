@@ -267,8 +267,10 @@ static void NAME(nonzero_bits)(const char *values, ptrdiff_t n, uint64_t *words)
 /* ---- Transposition of a square of panel rows ---- */
 
 #ifdef VECTORS
-#define LOW(k, s) ((k) & (s) ? LANES + (k) - (s) : (k))
-#define HIGH(k, s) ((k) & (s) ? LANES + (k) : (k) + (s))
+/* (Clang looks at the indices of a stage that is left out, too.) */
+#define WITHIN(k) ((k) & (2 * LANES - 1))
+#define LOW(k, s) WITHIN((k) & (s) ? LANES + (k) - (s) : (k))
+#define HIGH(k, s) WITHIN((k) & (s) ? LANES + (k) : (k) + (s))
 #if VB / (4 + 4 * DOUBLE) == 16
 #define INDICES(F, s) F(0, s), F(1, s), F(2, s), F(3, s), F(4, s), F(5, s), \
     F(6, s), F(7, s), F(8, s), F(9, s), F(10, s), F(11, s), F(12, s),       \
@@ -316,6 +318,7 @@ INLINE void NAME(transpose_tile)(const char *from, char *to)
                 ((V *)(to + (j * LANES + k) * PANEL_BYTES))[i] = t[k];
         }
 }
+#undef WITHIN
 #undef LOW
 #undef HIGH
 #undef INDICES

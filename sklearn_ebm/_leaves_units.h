@@ -96,22 +96,22 @@ static void NAME(both_means)(const char *fields, char *on, char *off,
 
 #if !defined(VECTORS)
 #define ZIP(a, b, which) which(a, b)
-#define ZIP_FIRST(a, b) a
-#define ZIP_SECOND(a, b) b
+#define ZIP_LOWER(a, b) a
+#define ZIP_UPPER(a, b) b
 #elif defined(__clang__)
 #define ZIP(a, b, which) __builtin_shufflevector(a, b, which)
 #else
 #define ZIP(a, b, which) __builtin_shuffle(a, b, (UV){which})
 #endif
 #if VB == 64
-#define ZIP_FIRST 0, 8, 1, 9, 2, 10, 3, 11
-#define ZIP_SECOND 4, 12, 5, 13, 6, 14, 7, 15
+#define ZIP_LOWER 0, 8, 1, 9, 2, 10, 3, 11
+#define ZIP_UPPER 4, 12, 5, 13, 6, 14, 7, 15
 #elif VB == 32
-#define ZIP_FIRST 0, 4, 1, 5
-#define ZIP_SECOND 2, 6, 3, 7
+#define ZIP_LOWER 0, 4, 1, 5
+#define ZIP_UPPER 2, 6, 3, 7
 #elif defined(VECTORS)
-#define ZIP_FIRST 0, 2
-#define ZIP_SECOND 1, 3
+#define ZIP_LOWER 0, 2
+#define ZIP_UPPER 1, 3
 #endif
 
 /* 16-bit draws for n states of the generator: state s covers eight columns,
@@ -144,15 +144,15 @@ INLINE void NAME(draws)(uint16_t *out, ptrdiff_t n, uint32_t first, int blocks,
         UV low = (x0 & 0xFFFFFFFFu) | (x1 << 32);
         UV high = (x2 & 0xFFFFFFFFu) | (x3 << 32);
         /* In turn one of either. */
-        const UV first = ZIP(low, high, ZIP_FIRST), second = ZIP(low, high, ZIP_SECOND);
-        memcpy(out + 8 * s, &first, sizeof first);
-        memcpy(out + 8 * s + sizeof first / 2, &second, sizeof second);
+        const UV lower = ZIP(low, high, ZIP_LOWER), upper = ZIP(low, high, ZIP_UPPER);
+        memcpy(out + 8 * s, &lower, sizeof lower);
+        memcpy(out + 8 * s + sizeof lower / 2, &upper, sizeof upper);
     }
 }
 
 #undef ZIP
-#undef ZIP_FIRST
-#undef ZIP_SECOND
+#undef ZIP_LOWER
+#undef ZIP_UPPER
 
 /* Bits that are on with the probabilities means[r], for one panel of n_rows
    rows.  A unit is on when u < p, u uniform with 48 bits of which the first 16

@@ -210,10 +210,10 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
             pull[p][q] += sums[p][q] * mu[i];
         }
 #define CELL(array) ((V *)((array) + p * stride + at) + q)
-#define STEP(velocity)                                                         \
+#define STEP(kept)                                                             \
     EACH_CELL {                                                                \
         const V w = *CELL(weights), old = w * decay;                           \
-        x[p][q] = NAME(step)(w, sums[p][q] - old, velocity, rate, momentum,    \
+        x[p][q] = NAME(step)(w, sums[p][q] - old, kept, rate, momentum,        \
                              nesterov);                                        \
         if (extras) {                                                          \
             decayed[p][q] += old * mu[i];                                      \
@@ -303,7 +303,7 @@ static void NAME(visible_step)(const VisibleUpdate *u, ptrdiff_t start,
 }
 
 /* For at most GROUP panels: add up the gradient feature by feature from the
-   lists of table entries (and of real rows), take out the offsets, and step;
+   lists of table entries (and from real rows), take out the offsets, and step;
    each weight is read and written once. */
 static void NAME(update_panels)(const PanelUpdate *u, int n_panels)
 {

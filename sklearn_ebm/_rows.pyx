@@ -207,11 +207,13 @@ cdef class Rows:
         sums = np.zeros((n_blocks, self.n_columns))
         cdef double[:, ::1] found_ = found, sums_ = sums
         cdef RowBlock room = RowBlock(self, n_threads, n_threads)
-        # Not of bytes in rows, which are read as they are in no more time: they would
-        # be an eighth of the data.
+        # Only where they are little beside the data: not of few columns, nor of bytes
+        # in rows, which are read as they are in no more time.
         cdef uint64_t *bits = NULL
-        cdef bint rows_apart = self.column_stride != self.value_size
-        if fixed and self.indices == NULL and (self.value_size > 1 or rows_apart):
+        cdef Py_ssize_t size = self.n_columns * self.value_size
+        if self.column_stride != self.value_size:
+            size *= 4
+        if fixed and self.indices == NULL and 16 * self.n_words * 8 <= size:
             self.bits_memory = aligned(self.n_rows * self.n_words * 8)
             bits = <uint64_t *> address(self.bits_memory)
         with nogil, parallel(num_threads=n_threads):

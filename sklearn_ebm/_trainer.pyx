@@ -55,7 +55,9 @@ from ._simd cimport (
 from ._openmp import effective_n_threads
 
 
-# Real data of which a larger share is not zero are kept as dense rows.
+# Real data of which at least this share is not zero are kept as dense rows. (And all
+# features then list all groups of chains: of so many some are on, and loops of the same
+# length for every feature are foreseen by the processor.)
 cdef double DENSE = 0.25
 
 

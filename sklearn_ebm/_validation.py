@@ -158,7 +158,7 @@ def check_rows(
         ensure_all_finite=False,
     )
     filled = X if fill is None else fill(X)
-    # What takes the place of missing values changes from epoch to epoch.
+    # What takes the place of missing values may change from epoch to epoch.
     rows = Rows(filled, dtype, scan, filled is X)
     X = filled
     if scan:

@@ -393,8 +393,8 @@ MUTATIONS = [
     Mutation(
         "draws: the second halves first",
         "_leaves_units.h",
-        "ZIP(low, high, ZIP_FIRST)",
-        "ZIP(high, low, ZIP_FIRST)",
+        "ZIP(low, high, ZIP_LOWER)",
+        "ZIP(high, low, ZIP_LOWER)",
     ),
     # ---- Lists ----
     Mutation(
