@@ -8,8 +8,8 @@ from .._units import Kind
 # Gaussian features start as sums of rare and wide steps: from small weights training
 # would have to find its way off a plateau, because independent normal variables, as
 # which it begins to see the data, give them nothing to do. How often a hidden unit is
-# on, the share of the variance that the weights explain, and their largest norm in
-# standard deviations of the features.
+# on, the share of the variance that hidden units explain, and the largest norm of
+# their weights in standard deviations of the features.
 START_RATE, START_SHARE, START_NORM = 0.1, 0.5, 2.0
 # Standard deviation of weights that start small.
 SMALL = 0.01
@@ -44,14 +44,23 @@ def wide_start(components, mean, variance, learned):
     visible, variance : ndarray of shape (n_visible,)
         Means without hidden units and variances given them, so that both are right
         in all.
+
+    Notes
+    -----
+    Hidden units with a shake (variance) r each would add r W W' to the variance s of
+    the features given them, if nothing coupled them. But visible units do, by W' W / s:
+    in a linear response the variance is s / (1 - r W W' / s) in all, which is V where
+    s (1 - s / V) = r W W'.
     """
     rate, n_learned = START_RATE, learned.sum()
     shake = rate * (1 - rate)
-    norm = np.sqrt(START_SHARE * n_learned / (shake * len(components)))
+    share = START_SHARE * (1 - START_SHARE)
+    norm = np.sqrt(share * n_learned / (shake * len(components)))
     size = min(START_NORM, norm) / np.sqrt(n_learned) / SMALL
     steps = np.where(learned, components * size * np.sqrt(variance), 0.0)
-    explained = shake * np.square(steps).sum(axis=0)
-    given = np.maximum(variance - explained, variance * (1 - START_SHARE) / 2)
+    added = shake * np.square(steps).sum(axis=0)
+    inside = np.maximum(variance * (variance - 4 * added), 0.0)
+    given = (variance + np.sqrt(inside)) / 2
     odds = np.log(rate / (1 - rate))
     # (Not by BLAS, whose sums depend on the number of threads.)
     hidden = odds - (steps / given * (mean + steps / 2)).sum(axis=1)
