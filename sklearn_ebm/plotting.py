@@ -8,8 +8,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ._unit_paths import state_counts
+from ._validation import check_count
 from .likelihood import MOST_ENUMERATED, log_partition
-from .samplers import Gibbs, two_layers
+from .samplers import Gibbs
+from .samplers._paths import layers_of
 
 # What `TrainingDisplay` draws if it is there: nats a row, larger is better.
 SCORES = ("pseudo_likelihood", "validation_pseudo_likelihood")
@@ -104,7 +107,16 @@ class TrainingDisplay:
         for key in keys:
             values = self.history[key]
             epochs = np.arange(1, len(values) + 1)
-            self.lines_ += self.ax_.plot(epochs, values, label=_label(key))
+            # (A line through one number cannot be seen.)
+            seen = np.isfinite(values)
+            alone = seen & ~np.r_[False, seen[:-1]] & ~np.r_[seen[1:], False]
+            self.lines_ += self.ax_.plot(
+                epochs,
+                values,
+                label=_label(key),
+                marker="o" if alone.any() else None,
+                markevery=np.flatnonzero(alone).tolist(),
+            )
         self.ax_.set_xlabel("epoch")
         self.ax_.xaxis.get_major_locator().set_params(integer=True)
         if len(keys) == 1:
@@ -203,9 +215,18 @@ class FiltersDisplay:
         """
         components = np.asarray(self.components)
         if np.ndim(units) == 0:
+            units = check_count(units, "units", least=1)
             norms = np.linalg.norm(components, axis=1)
             units = np.argsort(-norms, kind="stable")[:units]
-        self.units_ = np.asarray(units)
+        try:
+            self.units_ = np.arange(len(components))[np.asarray(units)]
+        except IndexError as error:
+            raise ValueError(
+                f"units must be indices of the {len(components)} hidden units, or how "
+                f"many of them, got {units!r}."
+            ) from error
+        if not len(self.units_):
+            raise ValueError("units must name at least one hidden unit.")
         filters = components[self.units_]
         limit = np.abs(filters).max()
         images = _folded(filters, self.shape)
@@ -311,13 +332,16 @@ class SamplesDisplay:
         """
         if n_chains is None and init is None and np.ndim(conditions) < 2:
             n_chains = 5
+        steps = [check_count(step, "steps", least=0) for step in steps]
+        if steps != sorted(steps):
+            raise ValueError(f"steps must be numbers that do not fall, got {steps}.")
         sampler = Gibbs(estimator)
         chains = sampler.init(
             n_chains, init=init, conditions=conditions, random_state=random_state
         )
         images = []
         for n_steps in np.diff(steps, prepend=0):
-            chains = sampler.step(chains, int(n_steps))
+            chains = sampler.step(chains, n_steps)
             v = chains.visible
             images.append(v.toarray() if hasattr(v, "toarray") else v)
         return cls(np.stack(images, axis=1), steps=steps, shape=shape).plot(ax)
@@ -427,13 +451,15 @@ class AnnealingDisplay:
         display : AnnealingDisplay
             What was drawn.
         """
+        n_states = min(state_counts(layers_of(estimator)))
         rng = check_random_state(random_state)
         results = [
             log_partition(estimator, "ais", betas=b, n_runs=n_runs, random_state=rng)
             for b in betas
         ]
-        smaller = min(len(bias) for bias in two_layers(estimator).biases)
-        exact = log_partition(estimator) if smaller <= MOST_ENUMERATED else None
+        exact = None
+        if n_states <= 2**MOST_ENUMERATED:
+            exact = log_partition(estimator)
         return cls(results, exact=exact).plot(ax)
 
     def plot(self, ax=None):
@@ -506,9 +532,9 @@ def _folded(rows, shape):
     if shape is None:
         side = round(np.sqrt(n_features))
         shape = (side, side)
-    if np.prod(shape) != n_features:
+    if np.shape(shape) != (2,) or np.prod(shape) != n_features:
         raise ValueError(
-            f"{n_features} features do not make an image of shape {tuple(shape)}; "
+            f"{n_features} features do not make an image of shape {shape}; "
             "shape=(height, width) says what they are."
         )
     if rows.ndim == 2:

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from sklearn_ebm import BernoulliRBM
+from sklearn_ebm import BernoulliRBM, GaussianRBM
 from sklearn_ebm.likelihood import log_partition
 from sklearn_ebm.plotting import (
     AnnealingDisplay,
@@ -211,3 +211,47 @@ def test_matplotlib_is_asked_for_when_it_is_needed(rbm, monkeypatch):
     for display in displays:
         with pytest.raises(ImportError, match=r"pip install 'sklearn_ebm\[plots\]'"):
             display.plot()
+
+
+# ---- What is at the edge ----
+
+
+def test_single_numbers_are_seen(plt):
+    nan = float("nan")
+    display = TrainingDisplay({"weight_norm": [1.0, nan, 2.0, 3.0]}).plot()
+    (line,) = display.lines_
+    assert line.get_marker() == "o"
+    assert line.get_markevery() == [0]
+    (line,) = TrainingDisplay({"weight_norm": [1.0, 2.0]}).plot().lines_
+    assert line.get_marker() == "None"
+
+
+@pytest.mark.parametrize("units", [0, -1, 2.5, [], [99], [0.5]])
+def test_filters_refuse_units_that_are_not_there(plt, rbm, units):
+    with pytest.raises((ValueError, TypeError), match="units"):
+        FiltersDisplay.from_estimator(rbm, units=units, shape=(2, 3))
+
+
+def test_filters_of_a_mask_of_units(plt, rbm):
+    mask = np.arange(7) % 2 == 0
+    display = FiltersDisplay.from_estimator(rbm, units=mask, shape=(2, 3))
+    assert list(display.units_) == [0, 2, 4, 6]
+
+
+@pytest.mark.parametrize("shape", [6, (2, 3, 1), (2, 2)])
+def test_images_of_another_shape_are_refused(plt, rbm, shape):
+    with pytest.raises(ValueError, match="6 features do not make an image"):
+        FiltersDisplay.from_estimator(rbm, shape=shape)
+
+
+@pytest.mark.parametrize("steps", [(1.5, 2), (5, 3), (-1, 2)])
+def test_samples_after_steps_that_cannot_be_are_refused(plt, rbm, steps):
+    with pytest.raises((ValueError, TypeError), match="steps"):
+        SamplesDisplay.from_estimator(rbm, steps=steps, shape=(2, 3))
+
+
+def test_annealing_of_other_units(plt):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    model = GaussianRBM(2, n_iter=1, random_state=0).fit(X)
+    display = AnnealingDisplay.from_estimator(model, (10, 20), n_runs=5)
+    assert display.exact_.get_ydata()[0] == float(log_partition(model))
