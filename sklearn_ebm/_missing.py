@@ -68,8 +68,9 @@ class DrawnValues:
         if missing is None:
             return X
         self.rows = np.flatnonzero(missing.any(axis=1))
-        n_observed = np.maximum(1, (~missing).sum(axis=0))
-        mean = np.where(missing, 0, X).sum(axis=0) / n_observed
+        n_observed = (~missing).sum(axis=0)
+        mean = np.where(missing, 0, X).sum(axis=0) / np.maximum(1, n_observed)
+        mean[n_observed == 0] = 0.5  # nobody knows
         self.X, self.missing = np.array(X), missing[self.rows]
         rng = np.random.default_rng([self.key, self.n_steps])
         values = (rng.random(self.missing.shape) < mean).astype(X.dtype)

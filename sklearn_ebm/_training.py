@@ -4,6 +4,7 @@ The kernel owns minibatches; this module decides what each epoch feeds it and
 calls it in pieces short enough that an interrupt is heard at once.
 """
 
+import functools
 import math
 import time
 
@@ -157,14 +158,34 @@ def epoch_order(rows, key, epoch):
     return np.random.default_rng([key, epoch]).permutation(rows)
 
 
+class Diverged(ValueError):
+    """Training has arrived at parameters that are not finite."""
+
+
 def check_finite(number, rate):
     """Refuse to go on if a norm of weights, or a loss, is not finite."""
     if not np.isfinite(number):
-        raise ValueError(
+        raise Diverged(
             f"Training diverged: at a learning rate of {rate:g} the parameters are no "
-            "longer finite. Lower learning_rate (of a pretraining, "
-            "pretrain_learning_rate), or scale the data."
+            "longer finite. Lower learning_rate (or that of the stage it happened in), "
+            "or scale the data."
         )
+
+
+def undone_if_diverged(method):
+    """Decorate a method that trains: if that diverges, the estimator is as before."""
+
+    @functools.wraps(method)
+    def trains(self, *args, **kwargs):
+        before = dict(vars(self))
+        try:
+            return method(self, *args, **kwargs)
+        except Diverged:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return trains
 
 
 class Run:

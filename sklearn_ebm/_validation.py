@@ -2,7 +2,7 @@
 
 import warnings
 from contextlib import nullcontext
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
@@ -73,6 +73,7 @@ __all__ = [
     "check_fixed",
     "check_mask",
     "check_missing",
+    "check_names",
     "check_parameters",
     "check_rows",
     "check_states",
@@ -184,6 +185,11 @@ def refuse_not_finite(estimator, X):
             f"Input X contains NaN. {type(estimator).__name__} takes them for "
             "values that are not known with missing='latent'."
         )
+    if getattr(estimator, "missing", None) == "latent" and np.isnan(X).any():
+        raise ValueError(
+            "Input X contains NaN. transform, score_samples and impute take missing "
+            "values with missing='latent', other methods do not."
+        )
     assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
 
 
@@ -211,6 +217,8 @@ def check_fixed(conditions, n_units, *, binary=True):
 
     They are 0 or 1 if `binary`.
     """
+    if sp.issparse(conditions):
+        raise TypeError("conditions must be dense: NaN stands for units that are free.")
     values = check_array(
         np.atleast_2d(np.asarray(conditions, dtype=np.float64)),
         ensure_all_finite="allow-nan",
@@ -231,6 +239,20 @@ def check_fixed(conditions, n_units, *, binary=True):
     return values
 
 
+def check_names(estimator, X, name):
+    """Refuse a table whose columns are others than those of the fit, or elsewhere."""
+    known, found = getattr(estimator, "feature_names_in_", None), None
+    if known is not None and hasattr(X, "iloc"):  # pandas
+        found = list(X.columns if np.ndim(X) == 2 else X.index)
+        if found == list(range(len(found))):
+            found = None  # no names
+    if found is not None and found != list(known):
+        raise ValueError(
+            f"{name} must have the columns that X had in fit, in the same order, got "
+            f"{found}."
+        )
+
+
 def check_missing(estimator, X, mask=None, *, quiet=False):
     """Validate dense data with missing values: X with zeros there, and where.
 
@@ -242,6 +264,7 @@ def check_missing(estimator, X, mask=None, *, quiet=False):
     )
     missing = np.isnan(X)
     if mask is not None:
+        check_names(estimator, mask, "mask")
         missing |= check_mask(mask, X.shape, "mask")
     X = np.where(missing, X.dtype.type(0), X)
     if not quiet:
@@ -294,9 +317,11 @@ def title(estimator):
 
 def refuse_times(X, name):
     """Times would become numbers without a word."""
-    dtype = getattr(X, "dtype", None)
-    if getattr(dtype, "kind", None) in ("m", "M"):
-        raise TypeError(f"{name} of dtype {dtype} does not hold numbers.")
+    dtypes = getattr(X, "dtypes", None)  # of a table, column by column
+    dtypes = [getattr(X, "dtype", None)] if dtypes is None else list(dtypes)
+    for dtype in dtypes:
+        if getattr(dtype, "kind", None) in ("m", "M"):
+            raise TypeError(f"{name} of dtype {dtype} does not hold numbers.")
 
 
 def _warn_range(estimator, rows):
@@ -347,9 +372,15 @@ def random_key(random_state):
 
 def column_indices(columns, n_features, names=None):
     """Numbers of the columns that an index, a slice, a mask or names stand for."""
-    if isinstance(columns, str):
-        columns = [columns]
-    columns = list(columns) if isinstance(columns, tuple) else columns
+    given = columns
+    if isinstance(columns, slice):
+        columns = _numbered(columns, n_features, names)
+    elif not isinstance(columns, Integral):
+        columns = np.atleast_1d(np.asarray(columns))
+        if columns.dtype.kind in "OUT":
+            columns = columns.tolist()
+        elif not len(columns):
+            columns = columns.astype(int)
     if isinstance(columns, list) and any(isinstance(c, str) for c in columns):
         if names is None:
             raise ValueError(
@@ -364,5 +395,14 @@ def column_indices(columns, n_features, names=None):
         return np.atleast_1d(np.arange(n_features)[columns])
     except IndexError as error:
         raise ValueError(
-            f"columns {columns!r} are not among the {n_features} there are."
+            f"columns {given!r} are not among the {n_features} there are."
         ) from error
+
+
+def _numbered(columns, n_features, names):
+    """Return a slice of columns, which may be one of names (the last one included)."""
+    ends = [columns.start, columns.stop]
+    for place, end in enumerate(ends):
+        if isinstance(end, str):
+            ends[place] = int(column_indices(end, n_features, names)[0]) + place
+    return slice(*ends, columns.step)

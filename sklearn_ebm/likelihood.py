@@ -22,6 +22,7 @@ from .samplers._paths import (
     annealing_path,
     base_rates,
     check_betas,
+    layered_of,
     layers_of,
     two_layers,
 )
@@ -404,8 +405,7 @@ def free_energy(model, X):
 
 def _refuse_deep(model):
     """Raise an error if a model has more than one hidden layer."""
-    layers = model if isinstance(model, Layered) else model._layered()
-    if len(layers.units) > 2:
+    if len(layered_of(model).units) > 2:
         raise ValueError(
             "This takes a machine with a single hidden layer: the free energy of a "
             "deep one has no closed form. Its score_samples bounds the log-likelihood."

@@ -10,7 +10,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
 from common import every_estimator, fit, fitted, fitted_state
-from sklearn_ebm import BernoulliRBM
+from sklearn_ebm import BernoulliRBM, DBNTransformer, GaussianRBM, RBMClassifier
+from sklearn_ebm.likelihood import log_partition
+from sklearn_ebm.samplers import Gibbs
 
 NAN, INF = float("nan"), float("inf")
 
@@ -345,3 +347,28 @@ def test_no_attributes_before_fit(name, rbm):
 def test_no_sample_weight(method, rbm, digits):
     with pytest.raises(TypeError, match="sample_weight"):
         getattr(rbm, method)(digits[:20], sample_weight=np.ones(20))
+
+
+def test_times_in_tables_are_refused():
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame({name: pd.date_range("2020", periods=5) for name in "ab"})
+    with pytest.raises(TypeError, match="does not hold numbers"):
+        GaussianRBM(2, n_iter=1).fit(X)
+
+
+@pytest.mark.parametrize("function", [log_partition, Gibbs])
+def test_what_is_no_machine_is_refused(function, digits):
+    y = (digits[:50, 20] > 0.5).astype(int)
+    classifier = RBMClassifier(3, n_iter=1).fit(digits[:50], y)
+    for model in (classifier, "rbm"):
+        with pytest.raises(TypeError, match="takes a Boltzmann machine"):
+            function(model)
+    stack = DBNTransformer((4, 3), n_iter=1).fit(digits[:50])
+    with pytest.raises(TypeError, match="top_rbm"):
+        function(stack)
+
+
+def test_messages_name_units_and_not_their_numbers(digits):
+    model = GaussianRBM(3, n_iter=1, random_state=0).fit(digits[:50, 10:20])
+    with pytest.raises(ValueError, match="with bernoulli, gaussian units"):
+        model.sample(2, method="tempering")

@@ -15,7 +15,8 @@ from common import (
     every_rbm,
     outputs,
 )
-from sklearn_ebm import DBNClassifier, DBNTransformer
+from sklearn_ebm import RBM, BernoulliRBM, DBNClassifier, DBNTransformer
+from sklearn_ebm.monitoring import TrainingMonitor
 
 
 class Recorder:
@@ -393,3 +394,19 @@ def test_monitor_in_a_pipeline(digits, labels, training_monitor):
 def test_monitor_takes_a_callable(training_monitor):
     with pytest.raises(TypeError, match="scoring .*'score'"):
         training_monitor("score")
+
+
+def test_callbacks_get_the_data_as_they_were_given(callbacks):
+    rng = np.random.default_rng(0)
+    X = (rng.random((60, 6)) < 0.4).astype(float)
+    holed = np.where(rng.random(X.shape) < 0.4, np.nan, X)
+    codes = np.c_[rng.integers(0, 3, 60), X[:, :2]]
+    columns = [([0], "categorical"), ([1, 2], "bernoulli")]
+    for model, data in [
+        (BernoulliRBM(3, missing="latent"), holed),
+        (RBM(3, visible=columns), codes),
+    ]:
+        monitor = TrainingMonitor(lambda model, X: model.score(X))
+        model.set_params(n_iter=2, random_state=0).set_callbacks(monitor).fit(data)
+        last = monitor.get_logs().data[-1]
+        assert last["score"] == model.score(data)

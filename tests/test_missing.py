@@ -206,3 +206,35 @@ def test_what_misses_first_leaves_mean_and_variance_of_columns(visible, draw):
     squares = np.square(X - mean)
     bound = 6 * share * np.nanstd(squares, axis=0) / np.sqrt(n_missing) + bound**2
     assert (np.abs(rbm.visible_scale_**2 - deviation**2) < bound).all()
+
+
+def test_nothing_is_learned_of_what_is_never_observed():
+    X = (np.random.default_rng(0).random((300, 4)) < 0.7).astype(float)
+    X[:, 3] = np.nan
+    model = BernoulliRBM(2, missing="latent", n_iter=5, random_state=0).fit(X)
+    assert 0.3 < model.sample(2000, 50, random_state=0)[:, 3].mean() < 0.7
+
+
+def test_missing_values_are_never_drawn_with_the_same_counter(monkeypatch, holes):
+    seen, sweep = [], DrawnValues.sweep
+
+    def watched(self, layers, n_sweeps=1):
+        first = self.n_steps
+        sweep(self, layers, n_sweeps)
+        seen.extend((self.key, step) for step in range(first, self.n_steps))
+
+    monkeypatch.setattr(DrawnValues, "sweep", watched)
+    X = holes[0][:60]
+    model = BernoulliRBM(3, batch_size=60, missing="latent", random_state=0)
+    for _ in range(4):
+        model.partial_fit(X)
+    model.set_params(warm_start=True, n_iter=2).fit(X).fit(X)
+    assert len(seen) > 60
+    assert len(set(seen)) == len(seen)
+
+
+def test_methods_that_take_no_missing_values_say_so(holes):
+    model = BernoulliRBM(3, n_iter=1, missing="latent", random_state=0).fit(holes[0])
+    for method in (model.free_energy, model.gibbs):
+        with pytest.raises(ValueError, match="impute take missing values"):
+            method(holes[0])

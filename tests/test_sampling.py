@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.stats import chisquare
 
 from common import all_states, assert_same, floats, model_with, random_model
-from sklearn_ebm import BernoulliRBM
+from sklearn_ebm import RBM, BernoulliRBM, GaussianRBM
 
 
 @floats
@@ -129,3 +129,54 @@ def test_few_steps_resemble_init(binary_digits):
         for n in (1, 200)
     )
     assert near < 0.7 * far
+
+
+def test_tables_of_conditions_have_the_columns_of_the_data():
+    pd = pytest.importorskip("pandas")
+    names = list("abcd")
+    X = pd.DataFrame(np.random.default_rng(0).random((40, 4)) < 0.4, columns=names)
+    model = BernoulliRBM(3, n_iter=1, random_state=0).fit(X)
+    wanted = pd.DataFrame([[1, np.nan, 0, np.nan]], columns=names)
+    v = model.sample(5, 3, conditions=wanted)
+    assert v[:, 0].all()
+    assert not v[:, 2].any()
+    assert model.sample(2, 3, init=X[:2]).shape == (2, 4)
+    mask = pd.DataFrame([[True, False, False, False]] * 40, columns=names)
+    assert model.impute(X.astype(float), mask=mask).shape == X.shape
+    for name, call in {
+        "conditions": lambda: model.sample(5, conditions=wanted[names[::-1]]),
+        "init": lambda: model.sample(2, init=X[:2].astype(float)[names[::-1]]),
+        "mask": lambda: model.impute(X.astype(float), mask=mask[names[::-1]]),
+    }.items():
+        with pytest.raises(ValueError, match=f"{name} must have the columns"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "visible, hidden, value, words",
+    [
+        ("bernoulli", "spin", 0.5, "0 or 1"),
+        ("spin", "bernoulli", 0, "-1 or 1"),
+        ("poisson", "bernoulli", -7, "counts"),
+        ("poisson", "bernoulli", 0.5, "counts"),
+        ("relu", "bernoulli", -7, ">= 0"),
+    ],
+)
+def test_conditions_are_what_units_can_be(visible, hidden, value, words):
+    X = np.random.default_rng(0).integers(0, 2, (40, 3)).astype(float)
+    X = 2 * X - 1 if visible == "spin" else X
+    model = RBM(3, visible=visible, hidden=hidden, n_iter=1, random_state=0).fit(X)
+    with pytest.raises(ValueError, match=words):
+        model.sample(2, 3, conditions=[value, np.nan, np.nan])
+    v = model.sample(2, 3, conditions=[1, np.nan, np.nan], random_state=0)
+    assert (v[:, 0] == 1).all()
+
+
+def test_what_is_known_is_not_rounded_by_impute():
+    X = 1.6e9 + np.random.default_rng(0).random((50, 2)) * 1e5
+    model = GaussianRBM(2, n_iter=1, random_state=0).fit(X.astype(np.float32))
+    holed = X[:3].copy()
+    holed[:, 0] = np.nan
+    found = model.impute(holed, random_state=0)
+    assert np.array_equal(found[:, 1], X[:3, 1])
+    assert np.isfinite(found).all()

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from common import PARAMETERS, all_states, assert_same_model, fit, floats, name_of
+from common import (
+    PARAMETERS,
+    all_states,
+    assert_same,
+    assert_same_model,
+    fit,
+    floats,
+    name_of,
+)
 from sklearn_ebm import BernoulliRBM, DBMTransformer, DBNRegressor
 from sklearn_ebm._training import gibbs_steps
 
@@ -587,3 +595,26 @@ def test_training_that_diverges_says_so(model, digits):
     X = digits[:300].astype(np.float32)
     with pytest.raises(ValueError, match="diverged.*learning rate.*learning_rate"):
         fit(model.set_params(random_state=0), X)
+
+
+def test_training_that_diverges_leaves_the_model_as_it_was(digits):
+    X = digits[:300].astype(np.float32)
+    model = BernoulliRBM(4, n_iter=2, random_state=0).fit(X)
+    before = {name: value for name, value in vars(model).items() if name[-1] == "_"}
+    with pytest.raises(ValueError, match="diverged"):
+        model.set_params(learning_rate=1e38).partial_fit(X)
+    for name, value in before.items():
+        assert_same(getattr(model, name), value)
+    once = clone(model).set_params(learning_rate=0.1).fit(X).partial_fit(X)
+    assert_same_model(model.set_params(learning_rate=0.1).partial_fit(X), once)
+    with pytest.raises(ValueError, match="diverged"):
+        clone(model).set_params(learning_rate=1e38).fit(X)
+
+
+def test_warm_start_without_an_epoch_changes_nothing(digits):
+    X = digits[:300]
+    model = BernoulliRBM(4, n_iter=9, early_stopping=True, random_state=0).fit(X)
+    before = clone(model).fit(X)
+    model.set_params(warm_start=True, n_iter=0).fit(X)
+    assert_same_model(model, before)
+    assert model.best_n_iter_ == before.best_n_iter_

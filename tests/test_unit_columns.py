@@ -10,6 +10,7 @@ from sklearn.preprocessing import OneHotEncoder
 from common import assert_same, fitted_floats
 from reference import generator
 from sklearn_ebm import RBM
+from sklearn_ebm._validation import column_indices
 from sklearn_ebm.boltzmann._columns import Columns
 from sklearn_ebm.units import Categorical, Mixed, Spin
 from tables import NAMES, SPECS, mixed_rbm, table
@@ -184,3 +185,24 @@ def test_rounding_has_no_warning(visible, low):
 def test_wrong_hidden_units_are_refused(hidden, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         mixed_rbm(hidden=hidden).fit(table())
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [["b", "c"], ("b", "c"), np.array(["b", "c"]), np.array(["b", "c"], object)],
+)
+def test_names_of_columns_in_any_container(columns):
+    assert list(column_indices(columns, 4, list("abcd"))) == [1, 2]
+
+
+def test_names_of_columns_of_pandas_and_slices_of_names():
+    pd = pytest.importorskip("pandas")
+    names = pd.Index(list("abcd"))
+    assert list(column_indices(names[1:3], 4, names)) == [1, 2]
+    assert list(column_indices(slice("b", "c"), 4, names)) == [1, 2]
+    assert list(column_indices(slice("c", None), 4, names)) == [2, 3]
+    assert list(column_indices(slice(None, "b"), 4, names)) == [0, 1]
+    assert list(column_indices([], 4, names)) == []
+    assert list(column_indices(np.array([True, False, True, False]), 4)) == [0, 2]
+    with pytest.raises(ValueError, match="there are no columns"):
+        column_indices(slice("b", "x"), 4, names)

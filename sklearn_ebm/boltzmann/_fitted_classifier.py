@@ -15,7 +15,13 @@ from .._classifier import class_scores
 from .._gibbs import Layer, Purpose, half_sweep
 from .._panels import Panels
 from .._rows import Rows
-from .._validation import check_count, check_rows, check_states, random_key
+from .._validation import (
+    check_count,
+    check_names,
+    check_rows,
+    check_states,
+    random_key,
+)
 from ._labels import codes_of
 
 # Rows whose hidden fields are held at a time.
@@ -190,6 +196,7 @@ class FittedClassifier(
         n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
         codes = None if y is None else self._codes(y, n_samples)
         if init is not None:
+            check_names(self, init, "init")
             init, rows = check_states(self, init, self.n_features_in_, "init")
             if rows.n_rows != n_samples:
                 raise ValueError(

@@ -1,8 +1,15 @@
 """Samples of a fitted Boltzmann machine, and draws in place of what is missing."""
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import check_choice, check_count, check_missing, random_key
+from .._validation import (
+    check_choice,
+    check_count,
+    check_missing,
+    check_names,
+    random_key,
+)
 from ..samplers import Gibbs
 from ..samplers._draws import IMPUTING_METHODS, SAMPLING_METHODS, draw, fill_in
 
@@ -77,6 +84,8 @@ class Sampling:
             most = n_samples = check_count(n_samples, "n_samples", least=1)
             n_chains = n_samples if n_chains is None else n_chains
         draws = self._draws(random_state)
+        check_names(self, init, "init")
+        check_names(self, conditions, "conditions")
         init = self._encode(init)
         conditions = self._encode(conditions, fixed=True)
         chains = Gibbs(self).begin(n_chains, init, conditions, *draws)
@@ -114,16 +123,19 @@ class Sampling:
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
-            The data, missing values filled in.
+            The data, missing values filled in and the others as they were.
         """
         check_is_fitted(self)
-        X, missing = self._encode_missing(X, mask)
+        units, unknown = self._encode_missing(X, mask)
+        X, missing = check_missing(self, X, mask, quiet=True)
         n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
         check_choice(method, "method", IMPUTING_METHODS)
         draws = self._draws(random_state)
         if random_state is None:
             self._use_draws(n_steps + 1)
-        return self._decode(fill_in(self, X, missing, n_steps, method, *draws))
+        found = self._decode(fill_in(self, units, unknown, n_steps, method, *draws))
+        # (What is known stays as it is, also where the model computes less precisely.)
+        return np.where(missing, found, X)
 
     def _encode_missing(self, X, mask):
         """Columns as units, and which of these are missing."""

@@ -12,7 +12,13 @@ from .._rows import Rows
 from .._scores import score_rows
 from .._tempering import TemperedChains
 from .._trainer import Trainer
-from .._training import Division, Run, gibbs_steps, minibatch_rates
+from .._training import (
+    Division,
+    Run,
+    gibbs_steps,
+    minibatch_rates,
+    undone_if_diverged,
+)
 from .._validation import (
     CallbackSupportMixin,
     check_parameters,
@@ -58,6 +64,7 @@ class Training(CallbackSupportMixin, TransformerMixin):
     place of those it does not offer.
     """
 
+    @undone_if_diverged
     @with_callbacks
     def fit(self, X, y=None):
         """Fit the model to the data X.
@@ -80,23 +87,26 @@ class Training(CallbackSupportMixin, TransformerMixin):
         if goes_on:
             check_structure(self, self._state["structure"])
         drawn = self._drawn_values(goes_on)
-        X, rows = self._check_training(X, drawn, goes_on)
+        # (Callbacks get X as it was given.)
+        data, rows = self._check_training(X, drawn, goes_on)
+        if goes_on and self.n_iter == 0:
+            return self
         if goes_on:
-            division = self._go_on(X, rows, n_seen=0)
+            division = self._go_on(data, rows, n_seen=0)
         else:
-            division = self._initialise(X, rows)
+            division = self._initialise(data, rows)
         callbacks = self._init_callback_context(max_subtasks=self.n_iter)
         callbacks.call_on_fit_task_begin(estimator=self, X=X, y=y)
         monitor = stopping = None
         if self.verbose or self.early_stopping or wants_history(self):
-            monitor = self._monitor(X, division, drawn)
+            monitor = self._monitor(data, division, drawn)
         if self.early_stopping:
             stopping = Stopping(self.monitor, self.tol, self.n_iter_no_change)
         run = Run(self._trainer(rows), division, monitor, stopping, self._tempered())
         watched = monitor is not None or is_watched(self)
         try:
             if not goes_on:
-                self._prepare(run, X, rows)
+                self._prepare(run, data, rows)
             for epoch in range(self.n_iter):
                 task = callbacks.subcontext(task_name="epoch")
                 task.call_on_fit_task_begin(estimator=self, X=X, y=y)
@@ -132,12 +142,13 @@ class Training(CallbackSupportMixin, TransformerMixin):
         finally:
             # Also when interrupted: what has been learned is kept.
             self._store(run)
-        self._warn_of_idle_units(X, division, drawn)
+        self._warn_of_idle_units(data, division, drawn)
         callbacks.call_on_fit_task_end(
             estimator=self, X=X, y=y, reconstruction_attributes=dict
         )
         return self
 
+    @undone_if_diverged
     def partial_fit(self, X, y=None):
         """Train on one pass over the minibatches of a part of the data.
 
@@ -219,7 +230,10 @@ class Training(CallbackSupportMixin, TransformerMixin):
         if self.missing == "raise":
             return None
         if goes_on:
-            return DrawnValues(self._state["key"] ^ MISSING_KEY, self._state["step"])
+            # There is a step of the training for every sweep of missing values but
+            # the first ones: so they never draw the same twice.
+            n_drawn = self._state["step"] * N_FIRST_SWEEPS
+            return DrawnValues(self._state["key"] ^ MISSING_KEY, n_drawn)
         return DrawnValues(random_key(self.random_state))
 
     def _dtype(self):

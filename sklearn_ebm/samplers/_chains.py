@@ -11,8 +11,19 @@ from .._machines import Machine
 from .._panels import Panels
 from .._rows import Rows
 from .._training import Pacer
+from .._units import Kind
 from .._validation import check_count, check_fixed, check_states, random_key
+from ..units import as_unit
 from ._paths import BITS, base_rates, components_of, layers_of
+
+# What units can be, by their kind.
+STATES = {
+    Kind.BERNOULLI: ("0 or 1", lambda x: (x == 0) | (x == 1)),
+    Kind.CATEGORICAL: ("0 or 1", lambda x: (x == 0) | (x == 1)),
+    Kind.SPIN: ("-1 or 1", lambda x: np.abs(x) == 1),
+    Kind.POISSON: ("counts", lambda x: (x >= 0) & (x == np.floor(x))),
+    Kind.RELU: (">= 0", lambda x: x >= 0),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +88,7 @@ class Gibbs:
     def __init__(self, model, langevin_time=None):
         self.model, self.langevin_time = model, langevin_time
         layers = layers_of(model)
-        self.n_features = len(layers.biases[0])
+        self.n_features, self.visible = len(layers.biases[0]), layers.units[0]
         # Two layers of Bernoulli units have kernels of their own.
         self.machine = None if layers.units == BITS else Machine(layers)
         self.keep = 0.0
@@ -146,6 +157,7 @@ class Gibbs:
             init = given(init)
         if conditions is not None:
             values = check_fixed(conditions, n_features, binary=bits)
+            self._check_conditions(values)
             if len(values) > 1:
                 n_chains = same_rows(n_chains, len(values), "conditions")
         n_chains = n_chains or 1
@@ -159,6 +171,23 @@ class Gibbs:
             fixed = np.broadcast_to(~np.isnan(values), init.shape).copy()
             init[fixed] = np.broadcast_to(values, init.shape)[fixed]
         return Chains(init, fixed, key, step + 1)
+
+    def _check_conditions(self, values):
+        """Refuse values that the units cannot have."""
+        if self.machine is None:
+            return
+        start = 0
+        for kind, n_units, _ in as_unit(self.visible)._groups(self.n_features):
+            part, start = values[:, start : start + n_units], start + n_units
+            if kind not in STATES:
+                continue
+            words, can_be = STATES[kind]
+            wrong = part[~np.isnan(part) & ~can_be(part)]
+            if len(wrong):
+                raise ValueError(
+                    f"conditions of {Kind(kind).name.lower()} units must be {words}, "
+                    f"or NaN for units that are free, got {wrong[0]:.6g}."
+                )
 
     def start(self, n_chains, key, step):
         """Draw independent visible units at a step of a random sequence.

@@ -4,8 +4,10 @@ import numpy as np
 from scipy.special import expit, logit
 
 from .._ais import Path
+from .._units import Kind
 from .._validation import check_count
 from ..layered import Layered
+from ..units import as_unit, kinds_of
 
 # Least probability of either state of a unit where a path begins, so that what the
 # model allows can be reached.
@@ -29,8 +31,33 @@ def layers_of(model):
         Its layers, the visible one first; of a deep machine its even and its odd
         layers.
     """
-    layers = model if isinstance(model, Layered) else model._layered()
-    return layers.folded()
+    return layered_of(model).folded()
+
+
+def layered_of(model):
+    """Return the layered value of a model.
+
+    Parameters
+    ----------
+    model : estimator or Layered
+        A fitted Boltzmann machine.
+
+    Returns
+    -------
+    layers : Layered
+        Its layers, the visible one first.
+    """
+    if isinstance(model, Layered):
+        return model
+    if not hasattr(model, "_layered"):
+        remedy = "."
+        if hasattr(model, "top_rbm"):
+            remedy = "; its top_rbm() is one."
+        raise TypeError(
+            "This takes a Boltzmann machine (BernoulliRBM, RBM, DBMTransformer and "
+            f"their like) or a Layered, got {type(model).__name__}{remedy}"
+        )
+    return model._layered()
 
 
 def two_layers(model):
@@ -48,8 +75,11 @@ def two_layers(model):
     """
     layers = layers_of(model)
     if layers.units != BITS:
+        kinds = set().union(*(kinds_of(as_unit(unit)) for unit in layers.units))
+        names = ", ".join(sorted(Kind(kind).name.lower() for kind in kinds))
         raise ValueError(
-            f"This takes two layers of Bernoulli units, got {layers.units!r}."
+            f"This takes two layers of Bernoulli units, got a machine with {names} "
+            "units."
         )
     return layers
 
