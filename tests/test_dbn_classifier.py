@@ -1,5 +1,6 @@
 """Pretrained nets: fine-tuning written out, the options, and what is refused."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.preprocessing import minmax_scale
 from threadpoolctl import threadpool_limits
 
 from common import assert_same, assert_same_model, fitted_state, interrupted_after
-from sklearn_ebm import RBM, DBNClassifier, DBNRegressor
+from sklearn_ebm import RBM, DBMClassifier, DBNClassifier, DBNRegressor
 from sklearn_ebm._network import Dropout
 from sklearn_ebm._training import epoch_order
 
@@ -237,6 +238,28 @@ def test_first_partial_fit_pretrains_and_later_ones_do_not(kind, digits, labels)
     still.partial_fit(digits[300:], y[300:])
     for W, b in zip(still.coefs_, before):
         np.testing.assert_allclose(W, b, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["sgd", "adam"])
+@pytest.mark.parametrize(
+    "model",
+    [DBNClassifier((9, 7)), DBNClassifier(9, pretrain=False), DBMClassifier((9, 7))],
+)
+def test_batch_without_labels_leaves_the_net_as_it_is(model, solver, digits, labels):
+    model = clone(model).set_params(
+        solver=solver, weight_decay=0.1, pretrain_n_iter=1, n_iter=2, unlabeled=-1
+    )
+    twin = model.set_params(random_state=0).fit(digits[:50], labels[:50])
+    model = copy.deepcopy(twin).partial_fit(digits[50:70], np.full(20, -1))
+    assert_same(fitted_state(model)["_state"], fitted_state(twin)["_state"])
+    assert_same(model.predict_proba(digits), twin.predict_proba(digits))
+    # It counts as an epoch, of which there is no loss.
+    assert model.n_iter_ == 3
+    assert np.isnan(model.loss_curve_).tolist() == [False, False, True]
+    # Training goes on as it would have.
+    for each in (model, twin):
+        each.partial_fit(digits[:50], labels[:50])
+    assert_same(model.coefs_, twin.coefs_)
 
 
 @every_kind
@@ -510,6 +533,17 @@ def test_labels_that_are_refused(digits, labels):
     model = small().fit(X, y)
     with pytest.raises(ValueError, match="are not those of the model so far"):
         model.partial_fit(X, y, classes=np.arange(11))
+
+
+@pytest.mark.parametrize("solver", ["sgd", "adam", "lbfgs"])
+def test_fit_does_not_go_on_without_a_label(solver, digits, labels):
+    model = small(solver=solver, unlabeled=-1).fit(digits[:50], labels[:50])
+    twin = copy.deepcopy(model)
+    for settings in ({"warm_start": True}, {"early_stopping": True}):
+        model.set_params(**settings)
+        with pytest.raises(ValueError, match="y has no label: .*unlabeled=-1"):
+            model.fit(digits[:50], np.full(50, -1))
+    assert_same(fitted_state(model), fitted_state(twin))
 
 
 @pytest.mark.parametrize(

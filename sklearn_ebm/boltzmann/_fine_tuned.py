@@ -120,6 +120,11 @@ class FineTuned(
         goes_on = self.warm_start and hasattr(self, "_state")
         given = {"X": X, "y": y}
         X, targets, division = self._begin(X, y, None, goes_on)
+        if len(division.training) == 0:
+            raise ValueError(
+                f"y has no label: all of it is unlabeled={self.unlabeled!r}, from "
+                f"which {type(self).__name__} cannot learn anything more."
+            )
         callbacks = self._init_callback_context(max_subtasks=self.n_iter)
         callbacks.call_on_fit_task_begin(estimator=self, **given)
         if self.pretrain and not goes_on:
@@ -144,6 +149,11 @@ class FineTuned(
         X, targets, division = self._begin(X, y, classes, goes_on)
         if self.pretrain and not goes_on:
             self._pretrain(X)
+        if len(division.training) == 0:
+            # An epoch without a minibatch leaves the net as it is.
+            rate = float(self._rate())
+            self._enter({"learning_rate": rate, "seconds": 0.0, "loss": np.nan})
+            return self
         run = Run(self, self._inputs(X, True), targets, division)
         try:
             self._enter(run.epoch(np.full(run.n_batches, self._rate())))

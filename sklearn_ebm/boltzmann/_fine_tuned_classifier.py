@@ -34,7 +34,8 @@ class FineTunedClassifier(ClassifierMixin, FineTuned):
     def partial_fit(self, X, y, classes=None):
         """Train the net on one pass over the rows of X, in minibatches.
 
-        The first call pretrains the net on the rows that it is given.
+        The first call pretrains the net on the rows that it is given. With
+        ``objective="fine_tuning"`` a later one without a label changes nothing in it.
 
         Parameters
         ----------
