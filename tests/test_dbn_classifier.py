@@ -580,6 +580,14 @@ def test_nothing_left_to_train_on(digits, labels):
         model.fit(digits[:4], labels[:4])
 
 
+def test_r2_takes_two_rows(digits, labels):
+    X, y = digits[:11], labels[:11]
+    model = small("regressor", early_stopping=True)
+    with pytest.raises(ValueError, match=r"validation_fraction=0\.1 .* R\^2 .* two"):
+        model.fit(X[:10], y[:10])
+    assert np.isfinite(model.fit(X, y).history_["validation_r2"]).all()
+
+
 def test_values_out_of_range_are_the_pretrainings_affair(digits, labels):
     X, y = digits[:50] * 16, labels[:50]
     with pytest.warns(UserWarning, match="DBNClassifier, layer 1 .*values in"):

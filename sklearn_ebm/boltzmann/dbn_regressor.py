@@ -323,6 +323,15 @@ class DBNRegressor(RegressorMixin, FineTuned):
         values = (values - state["y_mean"]) / state["y_scale"]
         return values, np.ones(len(y), bool)
 
+    def _divide(self, known, key):
+        division = super()._divide(known, key)
+        if len(division.held_out) == 1:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction!r} holds out one of "
+                f"{len(known)} rows, but R^2 needs at least two held-out rows."
+            )
+        return division
+
     def _public(self, params, state):
         """Attributes of the net whose outputs are not standardised."""
         public = super()._public(params, state)
