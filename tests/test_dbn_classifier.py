@@ -491,12 +491,15 @@ def test_lbfgs_takes_nothing_random(settings, digits, labels):
         small(solver="lbfgs", **settings).fit(digits[:20], labels[:20])
 
 
-def test_lbfgs_has_no_partial_fit():
-    model = DBNClassifier(solver="lbfgs")
+@pytest.mark.parametrize("model", [DBNClassifier(), DBNRegressor(), DBMClassifier()])
+def test_lbfgs_has_no_partial_fit(model):
+    model = clone(model).set_params(solver="lbfgs")
     assert not hasattr(model, "partial_fit")
     with pytest.raises(AttributeError, match="partial_fit"):
         _ = model.partial_fit
     assert hasattr(model.set_params(solver="adam"), "partial_fit")
+    model = DBNClassifier(solver="lbfgs", objective="generative")
+    assert hasattr(model, "partial_fit")  # it has no solver
 
 
 @every_kind

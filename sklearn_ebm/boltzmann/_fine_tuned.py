@@ -37,9 +37,9 @@ PRETRAINING = {"centering": False, "persistent": False}
 
 
 def _takes_steps(estimator):
-    # (A net with another objective has no solver.)
-    objective = getattr(estimator, "objective", "discriminative")
-    if estimator._solver == "lbfgs" and objective == "discriminative":
+    # (A net whose top knows the labels has no solver.)
+    generative = getattr(estimator, "objective", None) == "generative"
+    if estimator._solver == "lbfgs" and not generative:
         raise AttributeError(
             "partial_fit needs a solver that learns from minibatches, not 'lbfgs'."
         )
