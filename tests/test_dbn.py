@@ -780,6 +780,33 @@ def test_up_down_does_not_depend_on_units_of_measurement(digits):
     np.testing.assert_allclose(other.variance_, factor**2 * plain.variance_)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_up_down_that_diverges_is_noticed(method):
+    X = np.random.default_rng(0).random((60, 6)) * 10
+    model = DBNTransformer(
+        (4, 3), visible="gaussian", learning_rate=0.01, n_iter=1, random_state=0
+    ).set_params(up_down_n_iter=60, up_down_learning_rate=3.0)
+    if method == "partial_fit":
+        model.partial_fit(X)
+    with pytest.raises(ValueError, match="diverged: at a learning rate of 3 "):
+        for _ in range(60):
+            getattr(model, method)(X)
+    # Epochs before that are in the history.
+    assert model.n_iter_ > 10
+    assert np.isfinite(model.history_["weight_norm"]).all()
+
+
+def test_up_down_notices_weights_of_the_way_up(monkeypatch, digits):
+    def spoil(self, X, rate):
+        self.ups[-1].weights[0, 0] = np.inf
+        return 0.0
+
+    monkeypatch.setattr(UpDown, "minibatch", spoil)
+    with pytest.raises(ValueError, match="diverged: at a learning rate of 0.01 "):
+        DBNTransformer((4, 3, 2), n_iter=1, up_down_n_iter=1).fit(digits[:50])
+
+
 def test_any_number_of_threads_gives_the_same_bits():
     X = (np.random.default_rng(0).random((600, 500)) < 0.2).astype(np.float32)
     model = DBNTransformer(

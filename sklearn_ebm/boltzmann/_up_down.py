@@ -208,10 +208,16 @@ class UpDown:
             **counter,
         )
 
-    def weight_norm(self):
-        """Frobenius norm of all generative weights."""
-        weights = self.fitted()["components_"]
-        return float(np.sqrt(sum(np.square(w, dtype=float).sum() for w in weights)))
+    def weight_norms(self):
+        """Frobenius norms of all generative weights, and of those on the way up."""
+        fitted = self.fitted()
+        with np.errstate(over="ignore", invalid="ignore"):
+            return [
+                float(
+                    np.sqrt(sum(np.square(w, dtype=float).sum() for w in fitted[way]))
+                )
+                for way in ("components_", "recognition_components_")
+            ]
 
 
 def delta(way, given, states):

@@ -6,7 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._training import epoch_order, minibatch_rates
+from .._training import check_finite, epoch_order, minibatch_rates
 from .._validation import (
     CallbackSupportMixin,
     Interval,
@@ -457,11 +457,13 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
                 batches = np.array_split(order, n_batches)
                 for rate, rows in zip(rates, batches, strict=True):
                     error += run.minibatch(encode(X[rows]), rate) * len(rows) / n_rows
+                norms = run.weight_norms()
+                check_finite(sum(norms), rates[0])
                 entry = {
                     "layer": 0,
                     "learning_rate": float(rates[0]),
                     "seconds": time.perf_counter() - begin,
-                    "weight_norm": run.weight_norm(),
+                    "weight_norm": norms[0],
                 }
                 if self.verbose:
                     entry["reconstruction_error"] = error
