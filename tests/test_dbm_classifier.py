@@ -1,11 +1,14 @@
 """DBMClassifier fine-tuned: an unrolled machine, frozen, below a net that learns."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from common import assert_same, interrupted_after
+from common import assert_same, fitted_state, interrupted_after
 from sklearn_ebm import DBMClassifier, DBMTransformer
 from sklearn_ebm.boltzmann import _unrolled
 
@@ -213,6 +216,36 @@ def test_sparse_rows_stay_sparse(digits, labels):
     inputs = model._inputs(sp.csr_matrix(digits[:50]), True)
     assert sp.issparse(inputs.X)
     assert isinstance(inputs[np.arange(3)], np.ndarray)
+
+
+OBJECTIVES = ["fine_tuning", "multi_prediction"]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_refitted_model_has_nothing_of_the_other_objective(objective, digits, labels):
+    X, y = digits[:50], labels[:50]
+    model = DBMClassifier((6, 5), n_iter=1, pretrain_n_iter=1, random_state=0)
+    new = clone(model).set_params(objective=objective).fit(X, y)
+    for first in OBJECTIVES:
+        model.set_params(objective=first).fit(X, y)
+    model.set_params(objective=objective).fit(X, y)
+    assert_same(fitted_state(model), fitted_state(new))
+    assert hasattr(model, "coefs_") == (objective == "fine_tuning")
+    assert hasattr(model, "dbm_variance_") == (objective == "fine_tuning")
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_fitted_model_goes_by_its_own_objective(objective, digits, labels):
+    X, y = digits[:50], labels[:50]
+    model = DBMClassifier((6, 5), n_iter=1, pretrain_n_iter=1, random_state=0)
+    model.set_params(objective=objective).fit(X, y)
+    wanted = model.predict_proba(X), model.transform(X)
+    names = model.get_feature_names_out().tolist()
+    (other,) = {*OBJECTIVES} - {objective}
+    model.set_params(objective=other)
+    for each in (model, pickle.loads(pickle.dumps(model))):
+        assert_same((each.predict_proba(X), each.transform(X)), wanted)
+        assert each.get_feature_names_out().tolist() == names
 
 
 # ---- What is refused ----

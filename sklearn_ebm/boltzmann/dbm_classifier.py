@@ -11,6 +11,15 @@ from ._multi_prediction import MultiPrediction
 from ._unrolled import Unrolled
 
 WAYS = {"fine_tuning": Unrolled(), "multi_prediction": MultiPrediction()}
+# What a machine has with one objective or the other, and what says with which.
+ATTRIBUTES = [
+    "components_",
+    "dbm_intercepts_",
+    "dbm_variance_",
+    "coefs_",
+    "intercepts_",
+    "_state",
+]
 
 
 class DBMClassifier(FineTunedClassifier):
@@ -344,7 +353,10 @@ class DBMClassifier(FineTunedClassifier):
 
     @property
     def _way(self):
-        return WAYS[self.objective]
+        # A fitted model stays what it was fitted to be.
+        if not hasattr(self, "_state"):
+            return WAYS[self.objective]
+        return WAYS["fine_tuning" if "dbm" in self._state else "multi_prediction"]
 
     def _check_parameters(self):
         super()._check_parameters()
@@ -373,6 +385,11 @@ class DBMClassifier(FineTunedClassifier):
             division.training = np.union1d(division.training, others)
         return division
 
+    def _initialise(self, *given):
+        for name in ATTRIBUTES:
+            self.__dict__.pop(name, None)
+        super()._initialise(*given)
+
     def _first_params(self, rows, state, rng):
         return self._way.first_params(self, rows, state, rng)
 
@@ -381,7 +398,8 @@ class DBMClassifier(FineTunedClassifier):
         self._way.pretrain(self, X, rng)
 
     def _read(self, X, reset=False):
-        return self._way.read(self, X, reset)
+        way = WAYS[self.objective] if reset else self._way
+        return way.read(self, X, reset)
 
     def _inputs(self, X, training=False):
         return self._way.inputs(self, X, training)
