@@ -371,11 +371,6 @@ class MultimodalDBM(TrainedDBM):
         )
         return filled[:, mask]
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing == "latent"
-        return tags
-
     # ---- Pathways ----
 
     @property
