@@ -464,15 +464,31 @@ def test_interrupt_leaves_a_usable_model(kind, case, digits, labels):
 
 
 @pytest.mark.parametrize("sizes", [(), (0,), (5, -1), (2.5,), ("a",), 0, [[1], [2]]])
-def test_bad_sizes(sizes, digits, labels):
+@pytest.mark.parametrize("container", [lambda sizes: sizes, np.array])
+def test_bad_sizes(sizes, container, digits, labels):
     with pytest.raises(ValueError, match="'hidden_layer_sizes' parameter"):
-        DBNClassifier(sizes).fit(digits[:20], labels[:20])
+        DBNClassifier(container(sizes)).fit(digits[:20], labels[:20])
 
 
 @pytest.mark.parametrize("sizes", [6, [6], (6,)])
 def test_sizes_of_any_kind(sizes, digits, labels):
     model = small(sizes=sizes).fit(digits[:50], labels[:50])
     assert [W.shape[1] for W in model.coefs_] == [6, 10]
+
+
+@pytest.mark.parametrize("estimator", [DBNClassifier, DBNRegressor, DBMClassifier])
+def test_sizes_in_an_array(estimator, digits, labels):
+    sizes = np.array([6, 5])
+    params = {"pretrain_n_iter": 1, "n_iter": 1, "random_state": 0}
+    model = clone(estimator(sizes, **params)).fit(digits[:50], labels[:50])
+    wanted = estimator((6, 5), **params).fit(digits[:50], labels[:50])
+    assert_same(model.coefs_, wanted.coefs_)
+    assert estimator(sizes).get_params()["hidden_layer_sizes"] is sizes
+    model.set_params(warm_start=True, hidden_layer_sizes=(6, 5))
+    model.fit(digits[:50], labels[:50])
+    model.set_params(hidden_layer_sizes=np.array([6, 4]))
+    with pytest.raises(ValueError, match=r"hidden_layer_sizes=array.* has \(6, 5\)"):
+        model.fit(digits[:50], labels[:50])
 
 
 @pytest.mark.parametrize("name", ["pretrain_n_iter", "pretrain_learning_rate"])

@@ -36,6 +36,16 @@ from ._structure import check_structure, sizes_in_words
 PRETRAINING = {"centering": False, "persistent": False}
 
 
+class SizesOf(TupleOf):
+    """Constraint on a parameter: several such numbers, in an array too."""
+
+    def is_satisfied_by(self, val):
+        """Whether a value keeps to the constraint."""
+        return super().is_satisfied_by(
+            val.tolist() if isinstance(val, np.ndarray) else val
+        )
+
+
 def _takes_steps(estimator):
     # (A net whose top knows the labels has no solver.)
     generative = getattr(estimator, "objective", None) == "generative"
@@ -63,7 +73,7 @@ class FineTuned(
 
     _parameter_constraints: dict = {
         "hidden_layer_sizes": [
-            TupleOf(Integral, 1, None, closed="left"),
+            SizesOf(Integral, 1, None, closed="left"),
             Interval(Integral, 1, None, closed="left"),
         ],
         "visible": [StrOptions({"bernoulli", "gaussian"})],

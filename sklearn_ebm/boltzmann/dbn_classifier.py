@@ -35,7 +35,7 @@ class DBNClassifier(FineTunedClassifier):
 
     Parameters
     ----------
-    hidden_layer_sizes : int or tuple of int, default=(256, 256)
+    hidden_layer_sizes : int or array-like of int, default=(256, 256)
         Numbers of units of the hidden layers, from the bottom up.
 
     visible : {"bernoulli", "gaussian"}, default="bernoulli"

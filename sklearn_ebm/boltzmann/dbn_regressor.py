@@ -19,7 +19,7 @@ class DBNRegressor(RegressorMixin, FineTuned):
 
     Parameters
     ----------
-    hidden_layer_sizes : int or tuple of int, default=(256, 256)
+    hidden_layer_sizes : int or array-like of int, default=(256, 256)
         Numbers of units of the hidden layers, from the bottom up.
 
     visible : {"bernoulli", "gaussian"}, default="bernoulli"
