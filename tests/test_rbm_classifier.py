@@ -1,6 +1,7 @@
 """RBMClassifier: its law by enumeration, its gradients, its chains, its labels."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from reference import (
     generator,
     random_words,
 )
-from sklearn_ebm import RBMClassifier
+from sklearn_ebm import DBMClassifier, DBNClassifier, RBMClassifier
 from sklearn_ebm._classifier import ClassifierTrainer
 from sklearn_ebm._rows import Rows
 
@@ -570,6 +571,37 @@ def test_marker_of_unlabelled_rows_may_be_a_string(digits, labels):
     names[:10] = "?"
     model = RBMClassifier(4, unlabeled="?", objective="hybrid", n_iter=1)
     assert "?" not in model.fit(digits[:100], names).classes_
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RBMClassifier(4, n_iter=2),
+        RBMClassifier(4, n_iter=2, objective="hybrid"),
+        DBNClassifier(4, n_iter=2),
+        DBNClassifier(4, n_iter=2, objective="generative"),
+        DBMClassifier((4, 3), n_iter=2, pretrain_n_iter=1),
+        DBMClassifier((4, 3), n_iter=2, objective="multi_prediction"),
+    ],
+)
+def test_marker_of_unlabelled_rows_may_be_nan(model, digits, labels):
+    X, y = digits[:60], np.where(np.arange(60) < 40, labels[:60], -1)
+    wanted = clone(model).set_params(unlabeled=-1, random_state=0).fit(X, y)
+    nan = np.where(y < 0, np.nan, y)
+    names = np.where(y < 0, np.nan, y.astype(str).astype(object))
+    for given in (nan, names):
+        found = clone(wanted).set_params(unlabeled=np.nan).fit(X, given)
+        assert_same(found.classes_, np.unique(given[:40]))
+        assert_same(found.predict_proba(X), wanted.predict_proba(X))
+    found = clone(wanted).set_params(unlabeled=np.nan)
+    with pytest.raises(ValueError, match="y has no label.*unlabeled=nan"):
+        found.fit(X, np.full(60, np.nan))
+    with pytest.raises(ValueError, match="unlabeled=nan marks rows without a label"):
+        found.partial_fit(X, nan, classes=[0.0, 1.0, np.nan])
+    # Without such a mark, NaN is no label.
+    with warnings.catch_warnings(), pytest.raises(ValueError, match="contains NaN"):
+        warnings.simplefilter("ignore")  # of scikit-learn's own check
+        wanted.fit(X, nan)
 
 
 def test_unlabelled_rows_help(digits, labels):

@@ -5,6 +5,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from .._training import rows_to_hold_out
+from .._validation import is_nan
 
 
 def check_labels(estimator, y):
@@ -15,10 +16,7 @@ def check_labels(estimator, y):
             "None."
         )
     labels = column_or_1d(y, warn=True)
-    if estimator.unlabeled is None:
-        known = np.ones(len(labels), bool)
-    else:
-        known = np.broadcast_to(labels != estimator.unlabeled, labels.shape)
+    known = ~_marked(labels, estimator.unlabeled)
     if known.any():
         check_classification_targets(labels[known])
     return labels, known
@@ -41,12 +39,21 @@ def check_classes(estimator, classes, goes_on):
             f"classes={classes.tolist()} are not those of the model so far, "
             f"{estimator.classes_.tolist()}."
         )
-    if estimator.unlabeled is not None and np.any(classes == estimator.unlabeled):
+    if _marked(classes, estimator.unlabeled).any():
         raise ValueError(
             f"unlabeled={estimator.unlabeled!r} marks rows without a label and cannot "
             "be one of the classes."
         )
     return classes
+
+
+def _marked(labels, mark):
+    """Which of the labels are the mark of rows without one; NaN may be that, too."""
+    if mark is None:
+        return np.zeros(labels.shape, bool)
+    # (NaN is the only value that differs from itself.)
+    same = labels != labels if is_nan(mark) else labels == mark
+    return np.broadcast_to(same, labels.shape)
 
 
 def codes_of(y, classes):
