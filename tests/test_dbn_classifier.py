@@ -164,6 +164,15 @@ def test_two_numbers_a_row(digits, labels):
     )
 
 
+@pytest.mark.parametrize("exponent", [-1000, -700, 530, 1000])
+def test_targets_may_be_as_large_or_small_as_numbers_are(exponent, digits, labels):
+    X, y = digits[:100], labels[:100] - 3.0
+    wanted = small("regressor").fit(X, y)
+    model = small("regressor").fit(X, np.ldexp(y, exponent))
+    assert_same(model.predict(X), np.ldexp(wanted.predict(X), exponent))
+    assert model.loss_curve_ == wanted.loss_curve_
+
+
 def test_constant_target(digits):
     model = small("regressor").fit(digits[:50], np.full(50, 7.0))
     assert np.abs(model.predict(digits) - 7).max() < 0.5

@@ -304,9 +304,11 @@ class DBNRegressor(RegressorMixin, FineTuned):
     def _first_targets(self, y, classes):
         """State that says what the targets are."""
         values = y.reshape(len(y), -1).astype(np.float64)
-        scale = values.std(axis=0)
+        # In a unit, a power of two, in which no square overflows or is lost.
+        unit = np.ldexp(1.0, np.frexp(np.abs(values).max(axis=0))[1] - 1)
+        scale = (values / unit).std(axis=0) * unit
         return {
-            "y_mean": values.mean(axis=0),
+            "y_mean": (values / unit).mean(axis=0) * unit,
             "y_scale": np.where(scale > 0, scale, 1.0),
             "one_column": y.ndim == 1,
             "n_outputs": values.shape[1],
