@@ -2,10 +2,12 @@
 
 import itertools
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from scipy.special import expit, logsumexp
 from sklearn.base import clone
 from sklearn.utils import get_tags
@@ -173,6 +175,26 @@ def test_infer_looks_at_the_other_modality_only():
     filled = model.impute(changed, n_gibbs_steps=1000, random_state=0)
     assert_same(filled[:, [0, 3]], found)
     assert_same(filled[:, [1, 2, 4]], X[:, [1, 2, 4]])
+
+
+@pytest.mark.parametrize("container", [np.asarray, pd.DataFrame])
+def test_inferred_columns_may_hold_anything(container):
+    model = small_model()
+    X = random_bits(30, seed=3)
+    found = model.infer(container(X), "a", random_state=0)
+    changed = X.copy()
+    changed[:, 0], changed[:, 3] = np.inf, -7.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_same(model.infer(container(changed), "a", random_state=0), found)
+    with pytest.raises(ValueError, match="infinity"):
+        model.infer(container(changed), "b")
+    with pytest.raises(ValueError, match="4 features, but MultimodalDBM is expecting"):
+        model.infer(container(X[:, :4]), "a")
+    with pytest.raises(ValueError, match=r"mask must be bool of shape \(30, 5\)"):
+        model.impute(container(X), mask=np.ones(4, bool))
+    with pytest.raises(TypeError, match="dense data, got a sparse X"):
+        model.infer(sp.csr_array(X), "a")
 
 
 def test_what_a_modality_says_of_the_other_is_learned():
