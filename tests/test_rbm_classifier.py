@@ -15,6 +15,7 @@ from common import (
     all_states,
     assert_same,
     assert_same_model,
+    fitted_state,
     floats,
     interrupted_after,
     run_on_threads,
@@ -780,6 +781,26 @@ def test_going_on_without_a_label(digits, labels):
     model.set_params(objective="discriminative")
     with pytest.raises(ValueError, match="y has no label"):
         model.partial_fit(digits, unknown)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RBMClassifier(4, objective="hybrid"),
+        DBNClassifier(4, objective="generative"),
+        DBMClassifier((4, 3), objective="multi_prediction"),
+    ],
+)
+def test_early_stopping_goes_on_with_labels_only(model, digits, labels):
+    model = clone(model).set_params(n_iter=1, unlabeled=-1, random_state=0)
+    model.fit(digits[:50], labels[:50])
+    model.set_params(warm_start=True, early_stopping=True)
+    before = fitted_state(model)
+    with pytest.raises(ValueError, match="y has no label.*unlabeled=-1.*hold none out"):
+        model.fit(digits[:50], np.full(50, -1))
+    assert_same(fitted_state(model), before)
+    model.set_params(early_stopping=False).fit(digits[:50], np.full(50, -1))
+    assert model.n_iter_ == 2
 
 
 def test_number_of_components_cannot_change(digits, labels):

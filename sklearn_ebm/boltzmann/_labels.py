@@ -19,6 +19,11 @@ def check_labels(estimator, y):
     known = ~_marked(labels, estimator.unlabeled)
     if known.any():
         check_classification_targets(labels[known])
+    elif len(labels) and estimator.early_stopping:
+        raise ValueError(
+            f"y has no label: all of it is unlabeled={estimator.unlabeled!r}, of which "
+            "early_stopping=True can hold none out."
+        )
     return labels, known
 
 
