@@ -256,17 +256,16 @@ def check_names(estimator, X, name):
 def check_missing(estimator, X, mask=None, *, quiet=False):
     """Validate dense data with missing values: X with zeros there, and where.
 
-    They are NaN, or named by `mask`.
+    They are NaN, or named by `mask`, where X may hold anything.
     """
     refuse_times(X, "X")
-    X = validate_data(
-        estimator, X, reset=False, dtype=DTYPES, ensure_all_finite="allow-nan"
-    )
+    X = validate_data(estimator, X, reset=False, dtype=DTYPES, ensure_all_finite=False)
     missing = np.isnan(X)
     if mask is not None:
         check_names(estimator, mask, "mask")
         missing |= check_mask(mask, X.shape, "mask")
     X = np.where(missing, X.dtype.type(0), X)
+    assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
     if not quiet:
         _warn_range(estimator, Rows(X))
     return X, missing

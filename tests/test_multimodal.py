@@ -193,7 +193,7 @@ def test_inferred_columns_may_hold_anything(container):
         model.infer(container(X[:, :4]), "a")
     with pytest.raises(ValueError, match=r"mask must be bool of shape \(30, 5\)"):
         model.impute(container(X), mask=np.ones(4, bool))
-    with pytest.raises(TypeError, match="dense data, got a sparse X"):
+    with pytest.raises(TypeError, match="dense data is required"):
         model.infer(sp.csr_array(X), "a")
 
 

@@ -3,7 +3,6 @@
 from numbers import Integral, Real
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from .._missing import missing_values
@@ -12,7 +11,6 @@ from .._validation import (
     PairOf,
     StrOptions,
     check_choice,
-    check_mask,
     check_rows,
     column_indices,
 )
@@ -372,22 +370,6 @@ class MultimodalDBM(TrainedDBM):
             random_state=random_state,
         )
         return filled[:, mask]
-
-    def _read_missing(self, X, mask):
-        """Validate data with missing values; those of the mask may be anything."""
-        columns, missing = self._columns(), []
-
-        def fill(X):
-            if sp.issparse(X):
-                raise TypeError("Missing values take dense data, got a sparse X.")
-            missing.append(np.isnan(X))
-            if mask is not None:
-                missing[0] |= check_mask(mask, X.shape, "mask")
-            return np.where(missing[0], X.dtype.type(0), X)
-
-        X, _ = check_rows(self, X, fill=fill, quiet=True)
-        columns.check(self, X)
-        return columns.encode(X), np.repeat(missing[0], columns.sizes, axis=1)
 
     # ---- Pathways ----
 
