@@ -1,6 +1,6 @@
 """Break the kernels on purpose, one way at a time, and see that a test notices.
 
-    python tests/mutation.py                 every mutation: about 20 minutes
+    python tests/mutation.py                 every mutation: about two hours
     python tests/mutation.py momentum tie    those with such a word in their name
     python tests/mutation.py --list          their names
 
