@@ -244,16 +244,16 @@ def check_names(estimator, X, name):
     known, found = getattr(estimator, "feature_names_in_", None), None
     if known is not None and hasattr(X, "iloc"):  # pandas
         found = list(X.columns if np.ndim(X) == 2 else X.index)
-        if found == list(range(len(found))):
-            found = None  # no names
-    if found is not None and found != list(known):
+    # (Only strings are names, as for scikit-learn.)
+    named = bool(found) and all(isinstance(each, str) for each in found)
+    if named and found != list(known):
         raise ValueError(
             f"{name} must have the columns that X had in fit, in the same order, got "
             f"{found}."
         )
 
 
-def check_missing(estimator, X, mask=None, *, quiet=False):
+def check_missing(estimator, X, mask=None):
     """Validate dense data with missing values: X with zeros there, and where.
 
     They are NaN, or named by `mask`, where X may hold anything.
@@ -266,8 +266,6 @@ def check_missing(estimator, X, mask=None, *, quiet=False):
         missing |= check_mask(mask, X.shape, "mask")
     X = np.where(missing, X.dtype.type(0), X)
     assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
-    if not quiet:
-        _warn_range(estimator, Rows(X))
     return X, missing
 
 
@@ -316,9 +314,8 @@ def title(estimator):
 
 def refuse_times(X, name):
     """Times would become numbers without a word."""
-    dtypes = getattr(X, "dtypes", None)  # of a table, column by column
-    dtypes = [getattr(X, "dtype", None)] if dtypes is None else list(dtypes)
-    for dtype in dtypes:
+    # (Of a table, column by column.)
+    for dtype in np.ravel(getattr(X, "dtypes", getattr(X, "dtype", None))):
         if getattr(dtype, "kind", None) in ("m", "M"):
             raise TypeError(f"{name} of dtype {dtype} does not hold numbers.")
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.stats import chisquare
+from sklearn.base import clone
 
 from common import all_states, assert_same, floats, model_with, random_model
 from sklearn_ebm import RBM, BernoulliRBM, GaussianRBM
@@ -180,3 +181,13 @@ def test_what_is_known_is_not_rounded_by_impute():
     found = model.impute(holed, random_state=0)
     assert np.array_equal(found[:, 1], X[:3, 1])
     assert np.isfinite(found).all()
+
+
+def test_numbers_of_columns_are_no_names():
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame(np.eye(4), columns=list("abcd"))
+    model = BernoulliRBM(2, n_iter=1, random_state=0).fit(X)
+    one = pd.Series([1, np.nan, np.nan, np.nan], index=[7, 5, 3, 1])
+    assert model.sample(3, 2, conditions=one)[:, 0].all()
+    with pytest.raises(ValueError, match="Expected (a )?2"):
+        clone(model).fit(X["a"])

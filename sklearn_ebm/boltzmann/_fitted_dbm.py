@@ -142,8 +142,8 @@ class FittedDBM(
         """
         return float(self.score_samples(X).mean())
 
-    def _encode_missing(self, X, mask):
-        X, missing = self._read_missing(X, mask)
+    def _encode_missing(self, X, missing):
+        X, missing = self._encode_missing_columns(X, missing)
         padding = (0, 0), (0, self._n_latent)
         return np.pad(X, padding), np.pad(missing, padding, constant_values=True)
 

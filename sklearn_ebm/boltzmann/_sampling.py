@@ -3,11 +3,13 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .._rows import Rows
 from .._validation import (
     check_choice,
     check_count,
     check_missing,
     check_names,
+    check_values,
     random_key,
 )
 from ..samplers import Gibbs
@@ -126,8 +128,8 @@ class Sampling:
             The data, missing values filled in and the others as they were.
         """
         check_is_fitted(self)
-        units, unknown = self._encode_missing(X, mask)
-        X, missing = check_missing(self, X, mask, quiet=True)
+        X, missing = check_missing(self, X, mask)
+        units, unknown = self._encode_missing(X, missing)
         n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
         check_choice(method, "method", IMPUTING_METHODS)
         draws = self._draws(random_state)
@@ -137,9 +139,10 @@ class Sampling:
         # (What is known stays as it is, also where the model computes less precisely.)
         return np.where(missing, found, X)
 
-    def _encode_missing(self, X, mask):
+    def _encode_missing(self, X, missing):
         """Columns as units, and which of these are missing."""
-        return check_missing(self, X, mask)
+        check_values(self, X, Rows(X))
+        return X, missing
 
     def _encode(self, X, fixed=False):
         """Columns of values that chains are to start from or to keep, as units."""

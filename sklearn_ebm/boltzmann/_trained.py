@@ -5,11 +5,7 @@ from scipy.special import expit
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 
-from .._gibbs import Layer
-from .._missing import N_FIRST_SWEEPS, DrawnValues, fill_mean_field
-from .._panels import Panels
-from .._rows import Rows
-from .._scores import score_rows
+from .._missing import N_FIRST_SWEEPS, DrawnValues
 from .._tempering import TemperedChains
 from .._trainer import Trainer
 from .._training import (
@@ -38,6 +34,7 @@ from ..monitoring import (
     wants_history,
 )
 from ._base import FittedRBM, layered, means_of
+from ._snapshot import Snapshot
 from ._starts import SMALL
 from ._structure import check_structure
 
@@ -436,7 +433,7 @@ class TrainedRBM(Training, FittedRBM):
 
     def _view(self, parameters, mean):
         """Return what a monitor looks at."""
-        return _Snapshot(*parameters, mean)
+        return Snapshot(*parameters, mean)
 
     def _layers_of(self, parameters):
         """Return the model with these parameters as a value."""
@@ -469,38 +466,6 @@ class TrainedRBM(Training, FittedRBM):
     def _shape(self, n_visible):
         """Numbers of hidden and of visible units that are trained."""
         return self.n_components, n_visible
-
-
-class _Snapshot:
-    """Parameters at some moment of the training, as functions of rows."""
-
-    def __init__(self, components, intercept_hidden, intercept_visible, mean):
-        self.components, self.intercept_visible = components, intercept_visible
-        self.layers = layered(components, intercept_hidden, intercept_visible)
-        self.mean = mean
-        self.up = Layer(Panels.from_columns(components), intercept_hidden)
-        self.down = Layer(Panels.from_rows(components), intercept_visible)
-
-    def rows(self, X, dtype):
-        return Rows(X, dtype)
-
-    def fill(self, X):
-        return fill_mean_field(self.layers, X, self.mean)
-
-    def hidden_means(self, rows):
-        return means_of(rows, self.up)
-
-    def visible_means(self, hidden):
-        return means_of(Rows(hidden), self.down)
-
-    def free_energy(self, rows):
-        return score_rows(rows, self.up, self.intercept_visible)
-
-    def pseudo_likelihood(self, rows, skipped=None):
-        skipped = None if skipped is None else skipped.view(np.uint8)
-        return score_rows(
-            rows, self.up, self.intercept_visible, self.components, skipped=skipped
-        )
 
 
 def _product(matrix, vector):

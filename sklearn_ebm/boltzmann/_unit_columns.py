@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._missing import fill_mean_field, missing_values
 from .._units import Kind
-from .._validation import check_missing, check_rows
+from .._validation import check_rows
 from ..units import check_pair
 from ._columns import Columns
 
@@ -81,10 +81,9 @@ class UnitColumns:
         self.__dict__.update(found)
         return X, rows
 
-    def _read_missing(self, X, mask):
-        """Validate data with missing values: visible units, and which are missing."""
+    def _encode_missing_columns(self, X, missing):
+        """Columns as visible units, and which of these are missing."""
         columns = self._columns()
-        X, missing = check_missing(self, X, mask, quiet=True)
         columns.check(self, X)
         return columns.encode(X), np.repeat(missing, columns.sizes, axis=1)
 

@@ -155,10 +155,10 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         self._use_draws(1)
         return self._columns().decode(machine.sweep(X, key, step)[1])
 
-    def _encode_missing(self, X, mask):
+    def _encode_missing(self, X, missing):
         if self._bits:
-            return super()._encode_missing(X, mask)
-        return self._read_missing(X, mask)
+            return super()._encode_missing(X, missing)
+        return self._encode_missing_columns(X, missing)
 
     def _decode(self, V):
         V = super()._decode(V)
