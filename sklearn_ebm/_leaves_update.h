@@ -165,6 +165,7 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
     const REAL *mu = u->visible_offset;
     const REAL rate = (REAL)u->learning_rate, momentum = (REAL)u->momentum;
     const REAL decay = (REAL)u->weight_decay, mix = (REAL)u->average_rate;
+    const REAL earlier = (REAL)u->earlier_rate;
     V pull[GROUP][NV], change[GROUP][NV], offset[GROUP][NV];
     V decayed[GROUP][NV], by[GROUP][NV];
     for (int p = 0; p < np; p++)
@@ -228,12 +229,16 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
             drift[q] += (shrunk - x[p][q]) * offset[p][q];
             x[p][q] = shrunk;
         }
+        if (average) EACH_CELL {
+            V mean = *CELL(average);
+            mean += (*CELL(weights) - mean) * earlier;
+            if (!capped) mean += (x[p][q] - mean) * mix;
+            *CELL(average) = mean;
+        }
         EACH_CELL *CELL(weights) = x[p][q];
         if (fast) EACH_CELL
             *CELL(u->fast) = NAME(follow)(*CELL(u->fast), sums[p][q], fast_rate);
         if (capped) EACH_CELL squares[p][q] += x[p][q] * x[p][q];
-        if (average && !capped) EACH_CELL
-            NAME(enter)(x[p][q], CELL(average), mix, NULL, NULL);
         if (fast && !capped) EACH_CELL
             NAME(enter)(x[p][q], NULL, mix, CELL(u->fast), CELL(u->seen));
 #undef CELL
@@ -259,7 +264,7 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
                 *bias, g, u->velocity ? (V *)u->hidden_velocity + k : NULL,
                 rate, momentum, nesterov) - by[p][q];
             NAME(enter)(
-                *bias, u->average ? (V *)u->hidden_average + k : NULL, mix,
+                *bias, u->hidden_average ? (V *)u->hidden_average + k : NULL, mix,
                 f, fast ? (V *)u->hidden_seen + k : NULL);
             ((V *)u->next_offset)[k] = offset[p][q]
                 + (mean - offset[p][q]) * (REAL)u->offset_rate;

@@ -70,7 +70,7 @@ typedef struct {
     ptrdiff_t panel_stride;    /* bytes between panels of weights */
     char *weights;             /* IN/OUT */
     char *velocity;            /* IN/OUT, NULL without momentum */
-    char *average;             /* IN/OUT, NULL when nothing is averaged */
+    char *average;             /* IN/OUT, NULL when none are entered into it */
     char *fast;                /* IN/OUT, NULL without fast weights */
     char *seen;                /* OUT, with `fast`: weights + fast weights */
     char *carry;               /* IN/OUT sums of earlier blocks, or NULL */
@@ -93,7 +93,9 @@ typedef struct {
     const char *data_total, *chain_total, *hidden_offset;
     char *next_offset, *hidden_bias, *hidden_velocity, *hidden_average;
     char *hidden_fast, *hidden_seen;
-    double learning_rate, momentum, weight_decay, average_rate, offset_rate;
+    double learning_rate, momentum, weight_decay, offset_rate;
+    double average_rate;       /* of the weights in their average */
+    double earlier_rate;       /* of those before the step, entered first */
     double shrinkage;          /* of the weights after the step */
     double max_norm;           /* of the weights of a unit; 0 for any */
     double sparsity_target, sparsity_cost;  /* of the hidden units' means */

@@ -57,8 +57,9 @@ cdef extern from "_simd.h" nogil:
         double learning_rate
         double momentum
         double weight_decay
-        double average_rate
         double offset_rate
+        double average_rate
+        double earlier_rate
         double shrinkage
         double max_norm
         double sparsity_target

@@ -251,7 +251,10 @@ cdef class Trainer:
         """Like `parameters`, averaged since `start_average`."""
         if self.n_averaged == 0 or self.update.average == NULL:
             return self.parameters()
-        return self._followed("average")
+        components, hidden, visible = self._followed("average")
+        if self.n_averaged % 2:  # the last weights are still to be entered
+            components += (self.up.weights.columns() - components) / self.n_averaged
+        return components, hidden, visible
 
     def start_velocity(self, velocity=None):
         """Keep velocities, from zero or from what `velocities` returned."""
@@ -766,8 +769,13 @@ cdef class Trainer:
             u.velocity = self.update.velocity + start * stride
             u.hidden_velocity = self.update.hidden_velocity + at
         if u.average != NULL:
-            u.average = self.update.average + start * stride
             u.hidden_average = self.update.hidden_average + at
+            # Weights are entered every other time, those before the step as well, as
+            # the average is read and written from afar.
+            u.average = NULL
+            if self.n_averaged % 2:
+                u.average = self.update.average + start * stride
+                u.earlier_rate = 1.0 / self.n_averaged
         if u.fast != NULL:
             u.fast = self.update.fast + start * stride
             u.seen = self.update.seen + start * stride

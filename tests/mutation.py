@@ -640,6 +640,18 @@ MUTATIONS = [
         "work.average_rate = 1.0 / (self.n_averaged + 2)",
     ),
     Mutation(
+        "weights before a step do not enter their average",
+        "_leaves_update.h",
+        "mean += (*CELL(weights) - mean) * earlier;",
+        "",
+    ),
+    Mutation(
+        "last weights of an odd number do not enter their average",
+        "_trainer.pyx",
+        "if self.n_averaged % 2:  # the last",
+        "if self.n_averaged < 0:  # the last",
+    ),
+    Mutation(
         "average is the last minibatch",
         "_leaves_update.h",
         "(x - *average) * mix",
