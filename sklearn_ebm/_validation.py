@@ -332,7 +332,7 @@ def _warn_range(estimator, rows):
 
 
 def check_choice(value, name, choices):
-    """Refuse an argument of a method that is none of the strings it may be."""
+    """Refuse an argument of a method that is none of the values it may have."""
     if value not in choices:
         raise ValueError(
             f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}."

@@ -14,7 +14,13 @@ from ._rows import Rows
 from ._scores import score_rows
 from ._training import Pacer
 from ._unit_paths import UnitPath, base_layer, log_z_by_enumeration, state_counts
-from ._validation import check_count, check_states, random_generator, random_key
+from ._validation import (
+    check_choice,
+    check_count,
+    check_states,
+    random_generator,
+    random_key,
+)
 from .layered import Layered
 from .samplers import ReplicaExchange
 from .samplers._paths import (
@@ -137,7 +143,7 @@ def log_partition(
     Raises
     ------
     ValueError
-        If both layers are too large to enumerate.
+        If both layers are too large to enumerate, or an argument is not allowed.
 
     Notes
     -----
@@ -173,6 +179,8 @@ def log_partition(
     >>> round(estimate.forward, 1), round(estimate.reverse, 1)
     (3.5, 3.5)
     """
+    check_choice(method, "method", ("exact", "ais", "tempering"))
+    check_choice(reverse, "reverse", (True, False))
     bits = layers_of(model).units == BITS
     if method == "exact":
         enumerate_ = _enumerate if bits else _enumerate_units
@@ -182,10 +190,8 @@ def log_partition(
     if method == "ais":
         ais = _ais if bits else _ais_of_units
         return ais(model, check_betas(betas), n_runs, reverse, rng)
-    if method == "tempering":
-        n_sweeps = check_count(betas, "betas", least=LEAST_SWEEPS)
-        return _tempering(model, n_sweeps, n_runs, rng)
-    raise ValueError(f"method must be 'exact', 'ais' or 'tempering', got {method!r}.")
+    n_sweeps = check_count(betas, "betas", least=LEAST_SWEEPS)
+    return _tempering(model, n_sweeps, n_runs, rng)
 
 
 # ---- Exactly ----

@@ -110,7 +110,7 @@ def test_copy_goes_on_like_the_original(estimator, digits, tmp_path):
 
 def test_pickles_reach_another_process(digits, tmp_path):
     # All at once: a process takes a second to start.
-    models = [fit(clone(estimator), digits[:100]) for estimator in PUBLIC_ESTIMATORS]
+    models = [fitted(estimator) for estimator in PUBLIC_ESTIMATORS]
     joblib.dump((models, digits), tmp_path / "models.joblib")
     code = (
         "import joblib, sys, common;"

@@ -540,12 +540,12 @@ def law_of(sampler, small):
 @pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
 @pytest.mark.parametrize("sampler, kind, dtype", PATHS)
 def test_transition_law(sampler, kind, dtype, wide):
-    """One, two and four steps from fixed states, each by many chains."""
+    """One and three steps from fixed states, each by many chains."""
     small = Small(dtype, wide=wide)
     _, one_step = law_of(sampler, small)
     starts = np.array([0, 5, len(one_step) - 1])
     n_each = N_CHAINS // len(starts)
-    for n_steps in [1, 2, 4]:
+    for n_steps in [1, 3]:
         end = sampler(small, np.tile(starts, n_each), n_steps, kind, n_steps)
         law = np.linalg.matrix_power(one_step, n_steps)[starts]
         counts = [
@@ -562,7 +562,7 @@ def test_no_drift(sampler, kind, dtype, wide):
     small = Small(dtype, wide=wide)
     stationary, _ = law_of(sampler, small)
     start = generator(13).choice(len(stationary), N_CHAINS, p=stationary)
-    for n_steps in [1, 3, 12]:
+    for n_steps in [1, 8]:
         start = sampler(small, start, n_steps, kind, n_steps)
         counts = np.bincount(start, minlength=len(stationary))
         assert chi_square_p_value(counts, stationary) > RARE

@@ -175,6 +175,7 @@ def test_estimates_do_not_depend_on_the_number_of_threads():
         ({"method": "ais", "betas": [0, np.nan, 1]}, "betas"),
         ({"method": "ais", "betas": "many"}, "many"),
         ({"method": "ais", "n_runs": 0}, "n_runs"),
+        ({"method": "ais", "reverse": "no"}, "reverse"),
         ({"method": "tempering", "betas": 39}, "betas"),
         ({"method": "ais", "random_state": -1}, "random_state"),
     ],
