@@ -9,6 +9,9 @@
 # Where many units are on in many rows, sums of four neighbours in all their states
 # are tabulated, and there is one to add for every four units (longest_list, _simd.h).
 #
+# Of dense rows of data all values are multiplied: the same sums, as what is added for a
+# unit that is off is zero.
+#
 # Weights are packed in panels (see _simd.h). Threads share panels or rows; no sum
 # is ever split between threads, so results do not depend on their number.
 import numpy as np
@@ -36,6 +39,11 @@ from ._simd cimport (
 )
 
 from ._openmp import effective_n_threads
+
+
+# Rows of data of which at least this share is not zero are summed whole, which takes as
+# long for any number of zeros.
+cdef double DENSE = 0.5
 
 
 def instruction_set():
@@ -124,7 +132,9 @@ def half_sweep(
         effective_n_threads(n_rows * rows.n_columns * rows.density * n_panels,
                             LEAST_WORK),
     )
-    cdef RowBlock room = RowBlock(rows, n_threads * BLOCK, n_threads)
+    cdef RowBlock room = RowBlock(
+        rows, n_threads * BLOCK, n_threads, rows.is_dense(DENSE)
+    )
     cdef Py_ssize_t stride = BLOCK * PANEL_BYTES
     cdef Py_ssize_t bits_stride = (n_panels * layer.leaves.lanes + 63) // 64 * 8
     out_memory = aligned(n_threads * n_panels * stride)

@@ -59,6 +59,68 @@ INLINE void NAME(accumulate_rows)(V sums[GROUP][NV], const char *rows,
         for (int q = 0; q < NV; q++) sums[p][q] = a[p][q];
 }
 
+/* Rows whose sums stay in registers together, and of how many panels. */
+#define TILE_ROWS (VB == 64 ? 6 : VB == 32 ? 6 : 3)
+#define TILE_PANELS (VB == 64 ? GROUP : 1)
+
+/* sum_dense of the `count` rows from `row` on, at most TILE_ROWS, and of np panels (a
+   constant). */
+INLINE void NAME(dense_tile)(const ActiveRows *rows, ptrdiff_t row, ptrdiff_t count,
+                             const char *panels, ptrdiff_t stride, const char *bias,
+                             ptrdiff_t bias_stride, char *out, ptrdiff_t out_stride,
+                             const int np)
+{
+    const REAL *value[TILE_ROWS];
+    const char *panel[TILE_PANELS];
+    V sums[TILE_ROWS][TILE_PANELS][NV];
+    for (int p = 0; p < np; p++) panel[p] = panels + p * stride;
+    UNROLL for (int r = 0; r < TILE_ROWS; r++) {
+        /* (Rows that are too many are computed and not stored.) */
+        const ptrdiff_t at = row + (r < count ? r : 0);
+        value[r] = (const REAL *)rows->dense + at * rows->stride;
+        UNROLL for (int p = 0; p < np; p++)
+            UNROLL for (int q = 0; q < NV; q++)
+                sums[r][p][q] =
+                    ((const V *)(bias + p * PANEL_BYTES + at * bias_stride))[q];
+    }
+    for (ptrdiff_t k = 0; k < rows->stride; k++)
+        UNROLL for (int r = 0; r < TILE_ROWS; r++) {
+            const REAL x = value[r][k];
+            UNROLL for (int p = 0; p < np; p++)
+                UNROLL for (int q = 0; q < NV; q++)
+                    sums[r][p][q] += ((const V *)(panel[p] + k * PANEL_BYTES))[q] * x;
+        }
+    for (ptrdiff_t r = 0; r < count; r++)
+        for (int p = 0; p < np; p++)
+            for (int q = 0; q < NV; q++)
+                ((V *)(out + p * out_stride + (row + r) * PANEL_BYTES))[q] =
+                    sums[r][p][q];
+}
+
+/* sum_active of dense rows: the same sums in the same order, with products by zero. */
+static void NAME(sum_dense)(const ActiveRows *rows, ptrdiff_t n_rows,
+                            const char *panels, ptrdiff_t stride, int n_panels,
+                            const char *bias, ptrdiff_t bias_stride, char *out,
+                            ptrdiff_t out_stride)
+{
+    for (int p = 0; p < n_panels; p += TILE_PANELS)
+        for (ptrdiff_t r = 0; r < n_rows; r += TILE_ROWS)
+            switch (n_panels - p < TILE_PANELS ? n_panels - p : TILE_PANELS) {
+#define CASE(n)                                                                \
+    case n:                                                                    \
+        NAME(dense_tile)(rows, r,                                              \
+                         n_rows - r < TILE_ROWS ? n_rows - r : TILE_ROWS,      \
+                         panels + p * stride, stride, bias + p * PANEL_BYTES,  \
+                         bias_stride, out + p * out_stride, out_stride,        \
+                         n < TILE_PANELS ? n : TILE_PANELS);                   \
+        break;
+                CASE(1) CASE(2) CASE(3) CASE(4)
+#undef CASE
+            }
+}
+#undef TILE_ROWS
+#undef TILE_PANELS
+
 /* sum_active of np panels, for rows whose lists are not longer than `most`.  In turns
    of some entries of every row, which are near those of other rows, so that the cache
    holds what a turn needs. */
@@ -205,6 +267,11 @@ static void NAME(sum_active)(const ActiveRows *rows, ptrdiff_t n_rows,
 {
     enum { TOGETHER = 128 }; /* sums of as many rows stay in the nearest cache */
     int32_t by_words[TOGETHER];
+    if (rows->dense) {
+        NAME(sum_dense)(rows, n_rows, panels, stride, n_panels, bias, bias_stride,
+                        out, out_stride);
+        return;
+    }
     const int32_t most = longest_list(rows, n_rows);
     for (int p = 0; p < n_panels; p += GROUP)
         switch (n_panels - p < GROUP ? n_panels - p : GROUP) {

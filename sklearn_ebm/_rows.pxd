@@ -29,7 +29,10 @@ cdef class Rows:
     cdef int32_t _read_sparse(
         self, Py_ssize_t row, uint64_t *bits, uint32_t *index, void *value
     ) noexcept nogil
+    cdef void write(self, Py_ssize_t row, char *to) noexcept nogil
+    cdef bint is_dense(self, double least)
     cdef void prefetch(self, Py_ssize_t row) noexcept nogil
+    cdef Py_ssize_t _index(self, const char *x, Py_ssize_t k) noexcept nogil
     cdef double _value(self, const char *x, Py_ssize_t k) noexcept nogil
     cdef void _store(
         self, void *value, Py_ssize_t n, const char *x, Py_ssize_t k
@@ -48,8 +51,8 @@ cdef struct Range:
 
 
 cdef class RowBlock:
-    # Room for some rows that have been read: bits, lists, values; and, if they are
-    # wanted, zeros and values in their places.
+    # Room for some rows that have been read: bits, lists and their values, or all
+    # values in their places.
     cdef ActiveRows active
     cdef char *dense
     cdef uint64_t *bits
@@ -64,7 +67,6 @@ cdef class RowBlock:
     cdef void read(
         self, Rows rows, Py_ssize_t slot, Py_ssize_t row, int thread
     ) noexcept nogil
-    cdef void _spread(self, Py_ssize_t slot) noexcept nogil
     cdef bint note(self, Py_ssize_t slot, Py_ssize_t n, Range *found) noexcept nogil
 
 

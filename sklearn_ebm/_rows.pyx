@@ -16,6 +16,8 @@ from ._simd cimport fetch, select_leaves
 
 from ._openmp import effective_n_threads
 
+# Rows whose density stands for that of all, where these have not been scanned.
+cdef Py_ssize_t LOOKED_AT = 64
 # Rows summed into one partial sum of the scan; fixed, so that the sums do not
 # depend on the number of threads.
 cdef Py_ssize_t SCAN_BLOCK = 4096
@@ -148,19 +150,12 @@ cdef class Rows:
         cdef uint32_t j
         cdef int32_t n = 0
         memset(bits, 0, self.n_words * sizeof(uint64_t))
-        if self.index_size == 4:
-            start = (<const int32_t *> self.indptr)[row]
-            stop = (<const int32_t *> self.indptr)[row + 1]
-        else:
-            start = (<const int64_t *> self.indptr)[row]
-            stop = (<const int64_t *> self.indptr)[row + 1]
+        start = self._index(self.indptr, row)
+        stop = self._index(self.indptr, row + 1)
         for k in range(start, stop):
             if self._value(self.data, k) == 0:
                 continue
-            if self.index_size == 4:
-                j = <uint32_t> (<const int32_t *> self.indices)[k]
-            else:
-                j = <uint32_t> (<const int64_t *> self.indices)[k]
+            j = <uint32_t> self._index(self.indices, k)
             if index != NULL:
                 index[n] = j
             bits[j // 64] |= (<uint64_t> 1) << (j % 64)
@@ -168,6 +163,38 @@ cdef class Rows:
                 self._store(value, n, self.data, k)
             n += 1
         return n
+
+    cdef void write(self, Py_ssize_t row, char *to) noexcept nogil:
+        """Write all n_columns values of a row, of the computing type."""
+        cdef Py_ssize_t k, start, stop, size = 8 if self.is_double else 4
+        cdef const char *x = self.data + row * self.row_stride
+        if self.indices != NULL:
+            memset(to, 0, self.n_columns * size)
+            start = self._index(self.indptr, row)
+            stop = self._index(self.indptr, row + 1)
+            for k in range(start, stop):
+                self._store(to, self._index(self.indices, k), self.data, k)
+        elif self.column_stride == self.value_size == size:
+            memcpy(to, x, self.n_columns * size)
+        else:
+            for k in range(self.n_columns):
+                self._store(to, k, x + k * self.column_stride, 0)
+
+    cdef bint is_dense(self, double least):
+        """Whether it is worth while to read all values of rows, not bits or lists.
+
+        least : the share of values that are not zero from which on it is.
+        """
+        if self.scanned:
+            return not self.binary and self.density >= least
+        if self.indices != NULL or self.n_rows == 0:
+            return False
+        cdef RowBlock room = RowBlock(self, 1, 1)
+        cdef Py_ssize_t k, n_on = 0, n = min(self.n_rows, LOOKED_AT)
+        for k in range(n):
+            room.read(self, 0, bound(self.n_rows, k, n), 0)
+            n_on += room.active.length[0]
+        return n_on >= least * n * self.n_columns
 
     cdef void prefetch(self, Py_ssize_t row) noexcept nogil:
         """Ask for a dense row that will be read soon."""
@@ -178,6 +205,11 @@ cdef class Rows:
         elif self.indices == NULL:
             for at in range(0, self.n_columns * self.column_stride, 64):
                 fetch(self.data + row * self.row_stride + at)
+
+    cdef Py_ssize_t _index(self, const char *x, Py_ssize_t k) noexcept nogil:
+        if self.index_size == 4:
+            return (<const int32_t *> x)[k]
+        return <Py_ssize_t> (<const int64_t *> x)[k]
 
     cdef double _value(self, const char *x, Py_ssize_t k) noexcept nogil:
         if self.value_size == 1:
@@ -268,12 +300,21 @@ cdef class Rows:
 
 
 cdef class RowBlock:
-    """Room for n_slots rows, read by up to n_threads threads at a time."""
+    """Room for n_slots rows, read by up to n_threads threads at a time.
 
-    def __cinit__(self, Rows rows, Py_ssize_t n_slots, int n_threads):
+    With `dense` the values are all that is read.
+    """
+
+    def __cinit__(
+        self, Rows rows, Py_ssize_t n_slots, int n_threads, bint dense=False
+    ):
         self.itemsize = rows.dtype.itemsize
         self.n_words = rows.n_words
         self.active.stride = rows.n_columns
+        if dense:
+            self.memory = [aligned(n_slots * rows.n_columns * self.itemsize)]
+            self.dense = address(self.memory[0])
+            return
         self.scratch_size = rows.n_columns * rows.value_size
         self.memory = [
             aligned(n_slots * rows.n_columns * 4),
@@ -295,14 +336,12 @@ cdef class RowBlock:
         self.active.words, self.active.n_words = self.bits, self.n_words
         self.active.n_units = self.active.stride
 
-    def keep_dense(self):
-        """From now on write the values of rows down in their places as well."""
-        self.memory.append(aligned(len(self.memory[4])))
-        self.dense = address(self.memory[5])
-
     cdef ActiveRows at(self, Py_ssize_t slot) noexcept nogil:
         """The rows from a slot on."""
         cdef ActiveRows rows = self.active
+        if self.dense != NULL:
+            rows.dense = self.dense + slot * rows.stride * self.itemsize
+            return rows
         rows.index += slot * rows.stride
         rows.length += slot
         if rows.words != NULL:
@@ -316,6 +355,9 @@ cdef class RowBlock:
     ) noexcept nogil:
         cdef ActiveRows to = self.at(slot)
         cdef uint64_t *bits = self.bits + slot * self.n_words
+        if self.dense != NULL:
+            rows.write(row, <char *> to.dense)
+            return
         if self.first_pair:
             rows.read(
                 row, bits, NULL, NULL, self.scratch + thread * self.scratch_size
@@ -328,39 +370,28 @@ cdef class RowBlock:
             row, bits, to.index, to.value,
             self.scratch + thread * self.scratch_size,
         )
-        if self.dense != NULL:
-            self._spread(slot)
-
-    cdef void _spread(self, Py_ssize_t slot) noexcept nogil:
-        cdef ActiveRows row = self.at(slot)
-        cdef char *to = self.dense + slot * row.stride * self.itemsize
-        cdef int32_t k
-        memset(to, 0, row.stride * self.itemsize)
-        for k in range(row.length[0]):
-            if self.itemsize == 4:
-                (<float *> to)[row.index[k]] = (<float *> row.value)[k]
-            else:
-                (<double *> to)[row.index[k]] = (<double *> row.value)[k]
 
     cdef bint note(self, Py_ssize_t slot, Py_ssize_t n, Range *found) noexcept nogil:
         """Enter the values of n rows into a range; whether all are 0 or 1."""
         cdef ActiveRows rows = self.at(slot)
-        cdef Py_ssize_t r
-        cdef int32_t k
-        cdef double x
-        cdef bint ones = True
+        cdef Py_ssize_t r, k, length = rows.stride
+        cdef const void *values
+        cdef double x, low = found.minimum, high = found.maximum
+        cdef bint ones = True, finite = found.finite
         for r in range(n):
             rows = self.at(slot + r)
-            if rows.length[0] < rows.stride:
-                found.minimum = min(found.minimum, 0.0)
-                found.maximum = max(found.maximum, 0.0)
-            for k in range(rows.length[0]):
+            values = rows.dense
+            if self.dense == NULL:
+                values, length = rows.value, rows.length[0]
+            if length < rows.stride:
+                low, high = min(low, 0.0), max(high, 0.0)
+            for k in range(length):
                 if self.itemsize == 4:
-                    x = (<float *> rows.value)[k]
+                    x = (<const float *> values)[k]
                 else:
-                    x = (<double *> rows.value)[k]
+                    x = (<const double *> values)[k]
                 ones = ones and x == 1
-                found.minimum = min(found.minimum, x)
-                found.maximum = max(found.maximum, x)
-                found.finite = found.finite and x - x == 0
+                low, high = min(low, x), max(high, x)
+                finite = finite and x - x == 0
+        found.minimum, found.maximum, found.finite = low, high, finite
         return ones

@@ -36,7 +36,8 @@
 /* Rows given by what is not zero in them: row r has length[r] entries, with
    units index[r * stride + k] in ascending order.  value is NULL when every
    entry is 1, otherwise it holds the entries in the same places.  If it is NULL and
-   words is not, they are the bits of the same rows, and may be used instead. */
+   words is not, they are the bits of the same rows, and may be used instead.  If dense
+   is not NULL, there are no lists: it has all of the `stride` values of every row. */
 typedef struct {
     uint32_t *index;
     void *value;
@@ -44,6 +45,7 @@ typedef struct {
     ptrdiff_t stride;
     const uint64_t *words;     /* n_words a row, of n_units bits */
     ptrdiff_t n_words, n_units;
+    const void *dense;
 } ActiveRows;
 /* Length of a list that is not made: the row goes by words. */
 #define NO_LIST INT32_MAX

@@ -22,6 +22,7 @@ cdef extern from "_simd.h" nogil:
         const uint64_t *words
         Py_ssize_t n_words
         Py_ssize_t n_units
+        const void *dense
 
     ctypedef struct PanelUpdate:
         Py_ssize_t n_features

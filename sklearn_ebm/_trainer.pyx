@@ -55,9 +55,8 @@ from ._simd cimport (
 from ._openmp import effective_n_threads
 
 
-# Real data of which at least this share is not zero are kept as dense rows. (And all
-# features then list all groups of chains: of so many some are on, and loops of the same
-# length for every feature are foreseen by the processor.)
+# Real data of which at least this share is not zero are kept as dense rows. (A smaller
+# one than in _gibbs.pyx, as the gradient gains more by it.)
 cdef double DENSE = 0.25
 
 
@@ -167,13 +166,11 @@ cdef class Trainer:
         self.n_threads = n_threads
         if binary:
             entries += 16 * ((n + 3) // 4)
-        self.room = RowBlock(self.rows, n, n_threads)
+        self.dense = self.rows.is_dense(DENSE)
+        self.room = RowBlock(self.rows, n, n_threads, self.dense)
         if binary:
             self.room.first_pair = self.up.weights.first_pair
             self.room.use_words()
-        self.dense = not binary and self.rows.density >= DENSE
-        if self.dense:
-            self.room.keep_dense()
         self.memory = {}
         self.update.visible_offset = self._bytes("visible_offset", on_features)
         self.update.hidden_offset = self._bytes("hidden_offset", on_panels)
@@ -567,6 +564,8 @@ cdef class Trainer:
                     self.room.bits, n, self.rows.n_words, word, 0, False, index,
                     self.groups.stride, length, work.data_share, change,
                 )
+            # (Where rows are dense, so are chains: of any four some are on, and loops
+            # of the same length for every feature are foreseen by the processor.)
             self.leaves.list_groups(
                 self.visible.words, work.m, self.visible.n_words, word,
                 <uint32_t> entries, self.dense, index, self.groups.stride, length,

@@ -404,6 +404,18 @@ MUTATIONS = [
         "for (; n > 1; n--, rows",
     ),
     Mutation(
+        "dense rows: a term of their sums left out",
+        "_leaves_sums.h",
+        "for (ptrdiff_t k = 0; k < rows->stride; k++)",
+        "for (ptrdiff_t k = 1; k < rows->stride; k++)",
+    ),
+    Mutation(
+        "dense rows: the last ones of a tile not stored",
+        "_leaves_sums.h",
+        "for (ptrdiff_t r = 0; r < count; r++)",
+        "for (ptrdiff_t r = 0; r < count - 1; r++)",
+    ),
+    Mutation(
         "dense real rows: their share in the mean forgotten",
         "_trainer.pyx",
         "self.room.dense, self.n_visible, n, NULL, work.data_share, 64 * start,",
@@ -416,10 +428,10 @@ MUTATIONS = [
         "self.room.dense, self.n_visible, 0, self.row_projections, 1,",
     ),
     Mutation(
-        "dense real rows: what was there before stays",
+        "dense rows: what was there before stays",
         "_rows.pyx",
-        "memset(to, 0, row.stride * self.itemsize)",
-        "memset(to, 0, self.itemsize)",
+        "memset(to, 0, self.n_columns * size)",
+        "memset(to, 0, size)",
     ),
     Mutation(
         "bits of data that change are kept",
