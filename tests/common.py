@@ -215,12 +215,12 @@ LARGE_ESTIMATORS = [
     )
 ]
 # Methods that neither draw nor change anything.
-READ_ONLY = ["transform", "score_samples", "free_energy", "reconstruct", "objective"]
 READ_ONLY = [
     "transform",
     "score_samples",
     "free_energy",
     "reconstruct",
+    "objective",
     "predict",
     "predict_proba",
     "predict_log_proba",
