@@ -7,6 +7,8 @@ import numpy as np
 
 from .units import Mixed, as_unit
 
+__all__ = ["Layered"]
+
 
 @dataclass(frozen=True, eq=False)
 class Layered:

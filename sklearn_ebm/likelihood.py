@@ -33,6 +33,15 @@ from .samplers._paths import (
     two_layers,
 )
 
+__all__ = [
+    "LogPartition",
+    "free_energy",
+    "free_energy_gap",
+    "log_likelihood",
+    "log_partition",
+    "ratio_matching",
+]
+
 # 2 ** 26 states of 1000 units take about a minute a core.
 MOST_ENUMERATED = 26
 # States (as a power of two) that are scored at a time.

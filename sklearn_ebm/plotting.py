@@ -14,6 +14,8 @@ from .likelihood import MOST_ENUMERATED, log_partition
 from .samplers import Gibbs
 from .samplers._paths import layers_of
 
+__all__ = ["AnnealingDisplay", "FiltersDisplay", "SamplesDisplay", "TrainingDisplay"]
+
 # What `TrainingDisplay` draws if it is there: nats a row, larger is better.
 SCORES = ("pseudo_likelihood", "validation_pseudo_likelihood")
 # What is measured in nats a row.

@@ -25,11 +25,8 @@ from reference import (
 from sklearn_ebm._ais import Path, anneal, exchange
 from sklearn_ebm._openmp import effective_n_threads, openmp_enabled
 from sklearn_ebm.layered import Layered
-from sklearn_ebm.samplers import (
-    ReplicaExchange,
-    annealing_path,
-    check_betas,
-)
+from sklearn_ebm.samplers import ReplicaExchange
+from sklearn_ebm.samplers._paths import annealing_path, check_betas
 
 RARE = 1e-6
 N_ENSEMBLES = 24_576

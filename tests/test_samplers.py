@@ -33,8 +33,8 @@ from sklearn_ebm.samplers import (
     impute,
     r_hat,
     sample_chains,
-    two_layers,
 )
+from sklearn_ebm.samplers._paths import two_layers
 
 RARE = 1e-6
 N_CHAINS = 24_576

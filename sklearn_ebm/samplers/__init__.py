@@ -9,20 +9,15 @@ from ._chains import Chains, Gibbs
 from ._diagnostics import autocorrelation_time, effective_sample_size, r_hat
 from ._draws import impute, sample_chains
 from ._exchange import ReplicaExchange, Replicas
-from ._paths import annealing_path, base_rates, check_betas, two_layers
 
 __all__ = [
     "Chains",
     "Gibbs",
     "ReplicaExchange",
     "Replicas",
-    "annealing_path",
     "autocorrelation_time",
-    "base_rates",
-    "check_betas",
     "effective_sample_size",
     "impute",
     "r_hat",
     "sample_chains",
-    "two_layers",
 ]
