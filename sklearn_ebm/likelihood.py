@@ -44,10 +44,10 @@ __all__ = [
 
 # 2 ** 26 states of 1000 units take about a minute a core.
 MOST_ENUMERATED = 26
-# States (as a power of two) that are scored at a time.
-BLOCK_BITS = 16
 # The same for units other than Bernoulli ones.
 MOST_STATE_BITS = 20
+# States (as a power of two) that are scored at a time.
+BLOCK_BITS = 16
 # Temperatures of an ensemble that exchanges them: enough for 500 hidden units.
 N_TEMPERATURES = 20
 # Tempered sweeps before a reverse run, as a share of its length and at least.
@@ -233,12 +233,18 @@ def _enumerate(layers):
 
 def _enumerate_units(layers):
     """The same for units of any kinds, one layer of which has finitely many states."""
-    if min(state_counts(layers)) > 2**MOST_STATE_BITS:
+    if not can_enumerate(layers):
         raise ValueError(
             f"Neither layer has at most 2^{MOST_STATE_BITS} states, which could be "
             "enumerated. log_partition(model, 'ais') estimates log Z instead."
         )
     return log_z_by_enumeration(layers)
+
+
+def can_enumerate(layers):
+    """Whether a layer of a folded machine is small enough for the exact value."""
+    most = MOST_ENUMERATED if layers.units == BITS else MOST_STATE_BITS
+    return min(state_counts(layers)) <= 2**most
 
 
 def _states(codes, n_units):

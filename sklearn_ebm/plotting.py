@@ -8,9 +8,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ._unit_paths import state_counts
 from ._validation import check_count
-from .likelihood import MOST_ENUMERATED, log_partition
+from .likelihood import can_enumerate, log_partition
 from .samplers import Gibbs
 from .samplers._paths import layers_of
 
@@ -427,8 +426,9 @@ class AnnealingDisplay:
     ):
         """Estimate log Z several times and draw the estimates.
 
-        If the smaller layer has at most 26 units, log Z is also computed exactly; the
-        time this takes doubles with every unit.
+        If a layer is small enough (at most 26 units, or 2^20 states where not all units
+        are Bernoulli units), log Z is also computed exactly; the time this takes
+        doubles with every unit.
 
         Parameters
         ----------
@@ -453,14 +453,13 @@ class AnnealingDisplay:
         display : AnnealingDisplay
             What was drawn.
         """
-        n_states = min(state_counts(layers_of(estimator)))
         rng = check_random_state(random_state)
         results = [
             log_partition(estimator, "ais", betas=b, n_runs=n_runs, random_state=rng)
             for b in betas
         ]
         exact = None
-        if n_states <= 2**MOST_ENUMERATED:
+        if can_enumerate(layers_of(estimator)):
             exact = log_partition(estimator)
         return cls(results, exact=exact).plot(ax)
 

@@ -255,3 +255,7 @@ def test_annealing_of_other_units(plt):
     model = GaussianRBM(2, n_iter=1, random_state=0).fit(X)
     display = AnnealingDisplay.from_estimator(model, (10, 20), n_runs=5)
     assert display.exact_.get_ydata()[0] == float(log_partition(model))
+    # Too many states for the exact value of other units than bits.
+    model = GaussianRBM(21, n_iter=1, random_state=0).fit(X)
+    display = AnnealingDisplay.from_estimator(model, (10, 20), n_runs=5)
+    assert display.exact is None
