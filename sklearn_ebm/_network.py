@@ -10,10 +10,15 @@ give the same bits on any number of threads.
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
-from scipy.special import softmax
 
-from ._passes import activate, adam_step, cap_columns, cross_entropy, momentum_step
-from ._passes import slopes as multiply_by_slopes
+from ._passes import (
+    activate,
+    adam_step,
+    cap_columns,
+    cross_entropy,
+    momentum_step,
+    multiply_by_slopes,
+)
 from ._products import product, single_threaded_blas
 from ._units import Wanted, evaluate
 from .units import Bernoulli
@@ -45,10 +50,6 @@ class Softmax:
         """Sum over rows times `scale`; fields become its derivative."""
         return cross_entropy(fields, codes, self.class_weight, scale)
 
-    def outputs(self, fields):
-        """Return the probabilities of the classes."""
-        return softmax(fields, axis=1)
-
 
 class Linear:
     """Outputs that are fields; their loss is half the squared error."""
@@ -61,10 +62,6 @@ class Linear:
         loss = 0.5 * scale * np.einsum("ij,ij->", fields, fields, dtype=np.float64)
         fields *= fields.dtype.type(scale)
         return float(loss)
-
-    def outputs(self, fields):
-        """Return the fields."""
-        return fields
 
 
 class Network:

@@ -81,7 +81,7 @@ cdef void activate_rows(
                 fields[r, j] = row[j] * mask[r, j]
 
 
-def slopes(
+def multiply_by_slopes(
     real[:, ::1] delta, const real[:, ::1] activity, const real[:, ::1] mask=None,
     int n_threads=0,
 ):

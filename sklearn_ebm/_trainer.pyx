@@ -315,10 +315,6 @@ cdef class Trainer:
         )
 
     @property
-    def n_rows(self):
-        return self.rows.n_rows
-
-    @property
     def n_batches(self):
         return (self.rows.n_rows - 1) // self.batch_size + 1
 

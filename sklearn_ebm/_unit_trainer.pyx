@@ -305,13 +305,6 @@ cdef class UnitTrainer:
         self._vector("log_variance")[:] = np.log(self._vector("variance"))
         return self._all("weights", "c", "b", "log_variance")
 
-    def set_parameters(self, components, hidden, visible, log_variance):
-        """Go on from other parameters."""
-        self._set("weights", np.asarray(components).T)
-        self._vector("b")[:], self._vector("c")[:] = visible, hidden
-        self._vector("variance")[:] = np.exp(np.asarray(log_variance, float))
-        self._see_parameters()
-
     def _all(self, weights, *vectors):
         components = np.ascontiguousarray(self._get(weights, self.n_visible).T)
         return components, *(self._vector(v).astype(self.dtype) for v in vectors)
@@ -341,10 +334,6 @@ cdef class UnitTrainer:
 
     def velocities(self):
         return self._all("velocity", "c_velocity", "b_velocity")
-
-    @property
-    def n_rows(self):
-        return self.rows.n_rows
 
     @property
     def n_batches(self):

@@ -24,7 +24,7 @@ from sklearn_ebm._passes import (
     cap_columns,
     cross_entropy,
     momentum_step,
-    slopes,
+    multiply_by_slopes,
 )
 
 SIZES = [7, 9, 6, 4]
@@ -370,8 +370,8 @@ def test_shapes_that_do_not_fit_are_refused():
     for call in [
         lambda: activate(matrix, np.ones(3)),
         lambda: activate(matrix, row, np.ones((3, 3))),
-        lambda: slopes(matrix, np.ones((2, 4))),
-        lambda: slopes(matrix, matrix, np.ones((2, 4))),
+        lambda: multiply_by_slopes(matrix, np.ones((2, 4))),
+        lambda: multiply_by_slopes(matrix, matrix, np.ones((2, 4))),
         lambda: cross_entropy(matrix, codes[:2], row, 1.0),
         lambda: cross_entropy(matrix, codes, np.ones(3), 1.0),
         lambda: momentum_step(row, row, np.ones(3), 0.1, 0.9, False),

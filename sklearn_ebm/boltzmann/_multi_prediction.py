@@ -17,7 +17,7 @@ from scipy.special import log_softmax, logit, softmax
 
 from .._missing import missing_values
 from .._network import Dropout
-from .._passes import activate, slopes
+from .._passes import activate, multiply_by_slopes
 from .._products import product, single_threaded_blas
 from .._validation import check_rows
 from ..layered import Layered, blocks, unfolded
@@ -257,7 +257,7 @@ class MultiPredictionNet:
             gb += delta.sum(axis=0)
             product(delta, odd, a_turned=True, **add)
             below = product(delta, W, n_threads=self.n_threads)
-            slopes(below, odd, None, self.n_threads)
+            multiply_by_slopes(below, odd, None, self.n_threads)
             gc += below.sum(axis=0)
             product(before, below, a_turned=True, **add)
             delta = product(below, W, b_turned=True, n_threads=self.n_threads)
@@ -265,7 +265,7 @@ class MultiPredictionNet:
             # Of a softmax: mean_k (delta_k - sum_j delta_j mean_j).
             own = delta[:, self.labels] * before[:, self.labels]
             own -= before[:, self.labels] * own.sum(axis=1, keepdims=True)
-            slopes(delta, before, None, self.n_threads)
+            multiply_by_slopes(delta, before, None, self.n_threads)
             delta[:, self.labels] = own
         # Even units start from means under their biases.
         gb += delta.sum(axis=0)
