@@ -1,6 +1,6 @@
 """Likelihood and speed of FactorAnalysis beside scikit-learn's.
 
-    python benchmarks/bench_factor_analysis.py [--data mnist.npz] [--repeats 3]
+    python benchmarks/bench_factor_analysis.py [--mnist mnist.npz] [--repeats 3]
 
 Both models get the same data (float64) and number of factors, and scikit-learn's
 default settings. Runs alternate in one process; times are medians and ratios those of
@@ -95,13 +95,13 @@ def scores(models, X, repeats):
 def main():
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", help=".npz file with MNIST; otherwise fetched")
+    parser.add_argument("--mnist", help=".npz file with MNIST; otherwise fetched")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     wide = simulated(2000, 10_000, np.random.default_rng(0))
     fits("simulated factors", wide, options.repeats)
-    train, _ = load_mnist(options.data)
+    train, _ = load_mnist(options.mnist)
     train = train.reshape(len(train), -1) / 255
     fits("MNIST, pixels that vary", train[:, train.std(axis=0) > 0], options.repeats)
     models = fits("MNIST", train, options.repeats)

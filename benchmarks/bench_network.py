@@ -1,6 +1,6 @@
 """Speed of fine-tuning beside scikit-learn's MLPClassifier.
 
-    python benchmarks/bench_network.py [--data mnist.npz] [--only NAME] [--quick]
+    python benchmarks/bench_network.py [--mnist mnist.npz] [--only NAME] [--quick]
 
 DBNClassifier(pretrain=False) and MLPClassifier(activation="logistic") of the same sizes
 go through the same rows in float32, with the same batch size and solver: SGD with
@@ -8,8 +8,8 @@ Nesterov's momentum, or Adam. Both have a penalty on the weights (scikit-learn c
 it also where it is zero; ours does not). Their runs alternate in one process; figures
 are medians of the milliseconds a minibatch takes, with all that a fit of one epoch does
 besides, and ratios (theirs by ours) medians over runs next to each other. Threads are
-set with threadpoolctl for both. Without --data the large nets learn from random numbers
-of which 19 % are not zero, as in MNIST; the small one learns the digits.
+set with threadpoolctl for both. Without --mnist the large nets learn from random
+numbers of which 19 % are not zero, as in MNIST; the small one learns the digits.
 """
 
 import argparse
@@ -84,15 +84,15 @@ def compare(name, X, y, sizes, batch_size, solver, threads, repeats):
 def main():
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", help="a .npz file with X_train, y_train")
+    parser.add_argument("--mnist", help="a .npz file with X_train, y_train")
     parser.add_argument("--only", choices=NETS, help="one of the nets")
     parser.add_argument("--quick", action="store_true", help="less data, fewer runs")
     args = parser.parse_args()
     n_rows, repeats = (2_000, 3) if args.quick else (10_000, 7)
     warnings.simplefilter("ignore", ConvergenceWarning)
     rng = np.random.default_rng(0)
-    if args.data:
-        X, y, _, _ = load_mnist(args.data, labels=True)
+    if args.mnist:
+        X, y, _, _ = load_mnist(args.mnist, labels=True)
         X, y = (X[:n_rows] / 255).astype(np.float32), y[:n_rows].astype(int)
     else:
         X = rng.random((n_rows, 784), np.float32) * (rng.random((n_rows, 784)) < 0.19)
