@@ -64,9 +64,9 @@ class BuildKernels(build_ext):
         super().build_extensions()
 
     def _openmp_flags(self, msvc):
-        for flags in [["/openmp"]] if msvc else [["-fopenmp"]]:
-            if self._compiles(flags, [] if msvc else flags, "#include <omp.h>"):
-                return flags
+        flags = ["/openmp"] if msvc else ["-fopenmp"]
+        if self._compiles(flags, [] if msvc else flags, "#include <omp.h>"):
+            return flags
         print("warning: this compiler has no OpenMP; the kernels will be serial.")
         return []
 
