@@ -42,10 +42,9 @@ from ._simd cimport (
     GROUP,
     NO_LIST,
     PANEL_BYTES,
-    PHILOX_ROUNDS,
     ActiveRows,
     lowest_bit,
-    philox4x32,
+    random_words,
 )
 
 from ._openmp import effective_n_threads
@@ -276,9 +275,9 @@ cdef class Team:
                     low = t
                 elif levels[e, t] == level + 1:
                     high = t
-            x[0], x[1], x[2] = <uint32_t> level, <uint32_t> e, <uint32_t> step
-            x[3] = (<uint32_t> DRAW_SWAP << 24) | (<uint32_t> (step >> 32) & 0xFFFFFF)
-            philox4x32(x, self.draw.key, PHILOX_ROUNDS)
+            random_words(
+                x, <uint32_t> level, <uint32_t> e, step, DRAW_SWAP, self.draw.key
+            )
             u = (x[0] + 0.5) / 4294967296.0
             if log(u) < self.gains[first + low] + self.gains[first + high]:
                 levels[e, low], levels[e, high] = level + 1, level

@@ -37,14 +37,7 @@ from ._openmp cimport (
 from ._panels cimport address, aligned
 from ._products cimport multiply
 from ._rows cimport RowBlock, Rows, lower_bound
-from ._simd cimport (
-    PANEL_BYTES,
-    PHILOX_ROUNDS,
-    ActiveRows,
-    Leaves,
-    philox4x32,
-    select_leaves,
-)
+from ._simd cimport PANEL_BYTES, ActiveRows, Leaves, random_words, select_leaves
 
 from ._openmp import effective_n_threads
 from ._products import single_threaded_products
@@ -101,9 +94,7 @@ cdef Py_ssize_t _draw_label(
     """A label with these probabilities."""
     cdef uint32_t x[4]
     cdef Py_ssize_t k
-    x[0], x[1], x[2] = 0, row, <uint32_t> step
-    x[3] = (<uint32_t> DRAW_LABEL << 24) | (<uint32_t> (step >> 32) & 0xFFFFFF)
-    philox4x32(x, key, PHILOX_ROUNDS)
+    random_words(x, 0, row, step, DRAW_LABEL, key)
     cdef double u = (x[0] + x[1] / 4294967296.0) / 4294967296.0
     for k in range(n - 1):
         u -= p[k]

@@ -254,14 +254,22 @@ static inline void philox4x32(uint32_t x[4], uint64_t key, int rounds)
 #define COUNTER_PURPOSE(step, purpose) \
     (((uint32_t)(purpose) << 24) | ((uint32_t)((step) >> 32) & 0xFFFFFFu))
 
+/* The 128 bits of a draw, as four words. */
+static inline void random_words(uint32_t x[4], uint32_t column, uint32_t row,
+                                uint64_t step, uint32_t purpose, uint64_t key)
+{
+    x[0] = column; x[1] = row;
+    x[2] = COUNTER_STEP(step); x[3] = COUNTER_PURPOSE(step, purpose);
+    philox4x32(x, key, PHILOX_ROUNDS);
+}
+
 /* 32 more bits for a unit whose 16-bit draw ties with its probability. */
 static inline double philox_refine(uint64_t key, uint64_t step,
                                    uint32_t purpose, uint32_t row,
                                    uint32_t column)
 {
-    uint32_t x[4] = {column, row, COUNTER_STEP(step),
-                     COUNTER_PURPOSE(step, purpose | PURPOSE_REFINE)};
-    philox4x32(x, key, PHILOX_ROUNDS);
+    uint32_t x[4];
+    random_words(x, column, row, step, purpose | PURPOSE_REFINE, key);
     return x[0] * 0x1p-32;
 }
 

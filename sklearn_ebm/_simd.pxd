@@ -286,6 +286,10 @@ cdef extern from "_simd.h" nogil:
     void fetch(const char *at)
     int lowest_bit(uint64_t word)
     void philox4x32(uint32_t *x, uint64_t key, int rounds)
+    void random_words(
+        uint32_t *x, uint32_t column, uint32_t row, uint64_t step, uint32_t purpose,
+        uint64_t key,
+    )
 
 
 cdef const Leaves *select_leaves(int itemsize) noexcept nogil

@@ -855,14 +855,14 @@ MUTATIONS = [
     Mutation(
         "swaps of all sweeps share their bits",
         "_ais.pyx",
-        "<uint32_t> level, <uint32_t> e, <uint32_t> step",
-        "<uint32_t> level, <uint32_t> e, 0",
+        "x, <uint32_t> level, <uint32_t> e, step,",
+        "x, <uint32_t> level, <uint32_t> e, 0,",
     ),
     Mutation(
         "swaps of all ensembles share their bits",
         "_ais.pyx",
-        "<uint32_t> level, <uint32_t> e, <uint32_t> step",
-        "<uint32_t> level, 0, <uint32_t> step",
+        "x, <uint32_t> level, <uint32_t> e, step,",
+        "x, <uint32_t> level, 0, step,",
     ),
     Mutation(
         "a chain that has swapped sweeps as if it had not",
