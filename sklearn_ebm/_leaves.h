@@ -143,9 +143,9 @@ INLINE uint32_t NAME(mask_bits)(IV m)
 #include "_leaves_scores.h"
 #if DOUBLE
 #include "_leaves_codes.h"
-#define SPARSE_CODES NAME(gap), NAME(descend)
+#define SPARSE_CODES LEAF(gap), LEAF(descend),
 #else
-#define SPARSE_CODES NULL, NULL
+#define SPARSE_CODES
 #endif
 #include "_leaves_classes.h"
 #include "_leaves_products.h"
@@ -154,18 +154,23 @@ INLINE uint32_t NAME(mask_bits)(IV m)
 
 #define STRING_(x) #x
 #define STRING(x) STRING_(x)
+/* (What is left out is NULL.) */
+#define LEAF(name) .name = NAME(name)
 static const Leaves NAME(leaves) = {
-    STRING(ISA), (int)sizeof(REAL), PANEL_LANES, NAME(sum_active),
-    NAME(both_means), NAME(logistic), NAME(bernoulli), NAME(transpose),
-    NAME(subset_sums), NAME(pair_sums), NAME(scale_rows), NAME(project),
-    NAME(weigh_rows), NAME(feature_sums), NAME(update_panels), NAME(visible_step),
-    NAME(nonzero_bits), NAME(temper), NAME(gain), NAME(start_gains), NAME(end_gains),
-    NAME(softplus_sum), NAME(flip_logits), NAME(shift_logits), NAME(uniforms),
-    NAME(normals), NAME(exponential), NAME(step_row), NAME(share_rows),
-    NAME(scale_row), NAME(largest_change), MULTIPLY, LISTS, SPARSE_CODES,
-    NAME(class_means), NAME(add_lists), NAME(add_scaled), NAME(ascend),
-    NAME(sources), FACTORS};
+    .name = STRING(ISA), .itemsize = (int)sizeof(REAL), .lanes = PANEL_LANES,
+    LEAF(sum_active), LEAF(both_means), LEAF(logistic), LEAF(bernoulli),
+    LEAF(transpose), LEAF(subset_sums), LEAF(pair_sums), LEAF(scale_rows),
+    LEAF(project), LEAF(weigh_rows), LEAF(feature_sums), LEAF(update_panels),
+    LEAF(visible_step), LEAF(nonzero_bits), LEAF(temper), LEAF(gain),
+    LEAF(start_gains), LEAF(end_gains), LEAF(softplus_sum), LEAF(flip_logits),
+    LEAF(shift_logits), LEAF(uniforms), LEAF(normals), LEAF(exponential),
+    LEAF(step_row), LEAF(share_rows), LEAF(scale_row), LEAF(largest_change),
+    LEAF(class_means), LEAF(add_lists), LEAF(add_scaled), LEAF(ascend),
+    LEAF(sources),
+    LISTS MULTIPLY SPARSE_CODES FACTORS
+};
 
+#undef LEAF
 #undef STRING
 #undef STRING_
 #undef FLUSH

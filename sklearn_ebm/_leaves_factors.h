@@ -151,7 +151,7 @@ static void NAME(explain)(const void *rows, ptrdiff_t n, const void *loadings,
 }
 #undef ADD_PRODUCT
 #undef MOST_WIDE
-#define FACTORS NAME(deviate), NAME(turn_factors), NAME(explain)
+#define FACTORS LEAF(deviate), LEAF(turn_factors), LEAF(explain),
 #else
-#define FACTORS NULL, NULL, NULL
+#define FACTORS
 #endif

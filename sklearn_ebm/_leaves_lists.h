@@ -126,5 +126,5 @@ static void NAME(list_groups)(const uint64_t *bits, ptrdiff_t n_rows,
 }
 #undef PACKED_LISTS
 #endif
-#define LISTS PASTE(list_bits, f32, ISA), PASTE(list_pairs, f32, ISA), \
-    PASTE(list_groups, f32, ISA)
+#define LISTS .list_bits = PASTE(list_bits, f32, ISA), \
+    .list_pairs = PASTE(list_pairs, f32, ISA), .list_groups = PASTE(list_groups, f32, ISA),

@@ -137,7 +137,7 @@ static void NAME(multiply)(int a_turned, int b_turned, ptrdiff_t m, ptrdiff_t n,
 }
 #undef TALL
 #undef WIDE
-#define MULTIPLY NAME(multiply)
+#define MULTIPLY LEAF(multiply),
 #else
-#define MULTIPLY NULL
+#define MULTIPLY
 #endif
