@@ -138,6 +138,25 @@ def blocks(weight, sizes):
     return found
 
 
+def connections(sizes):
+    """Return which units of a folded machine are connected: those of neighbours.
+
+    Parameters
+    ----------
+    sizes : list of int
+        Sizes of the layers.
+
+    Returns
+    -------
+    connected : ndarray of bool of shape (n_even, n_odd)
+        Even units as rows, odd units as columns.
+    """
+    connected = np.zeros((sum(sizes[::2]), sum(sizes[1::2])), bool)
+    for block in blocks(connected, sizes):
+        block[...] = True
+    return connected
+
+
 def unfolded(first, second, sizes):
     """Return what belongs to the layers, from what belongs to both sides.
 

@@ -20,7 +20,7 @@ from .._network import Dropout
 from .._passes import activate, multiply_by_slopes
 from .._products import product, single_threaded_blas
 from .._validation import check_rows
-from ..layered import Layered, blocks, unfolded
+from ..layered import Layered, blocks, connections, unfolded
 
 # Standard deviation of the first weights.
 START = 0.05
@@ -293,7 +293,7 @@ class MultiPrediction:
         """Return the parameters of a machine that has learned nothing."""
         sizes = self.layers(model, rows.n_columns, state["n_outputs"])
         W = rng.normal(0, START, (sum(sizes[::2]), sum(sizes[1::2])))
-        W *= self.connected(sizes)
+        W *= connections(sizes)
         b = np.zeros(len(W))
         little = 0.5 / rows.n_rows
         mean = np.clip(rows.column_means, little, 1 - little)
@@ -303,13 +303,6 @@ class MultiPrediction:
     def layers(self, model, n_features, n_outputs):
         """Numbers of units of the layers of the machine, the visible ones first."""
         return [n_features + n_outputs, *model._sizes()]
-
-    def connected(self, sizes):
-        """Which even units (rows) and odd units (columns) are connected."""
-        connected = np.zeros((sum(sizes[::2]), sum(sizes[1::2])), bool)
-        for block in blocks(connected, sizes):
-            block[...] = True
-        return connected
 
     def pretrain(self, model, X, rng):
         """The machine is trained with the labels from the first."""
@@ -326,7 +319,7 @@ class MultiPrediction:
             model.n_features_in_,
             state["class_weight"],
             model.n_mean_field_steps,
-            self.connected(sizes),
+            connections(sizes),
             weight_decay,
             LONGEST,
         )

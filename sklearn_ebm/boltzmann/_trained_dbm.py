@@ -9,7 +9,7 @@ from .._machines import chunks
 from .._mean_field import MeanField
 from .._unit_trainer import UnitTrainer
 from .._units import Wanted, evaluate
-from ..layered import blocks, unfolded
+from ..layered import blocks, connections, unfolded
 from ..units import UNBOUNDED, as_unit, kinds_of
 from ._dbm_pretraining import pretrain
 from ._fitted_dbm import FittedDBM, beside
@@ -76,11 +76,7 @@ class TrainedDBM(Training, FittedDBM):
 
     def _connected(self, n_visible):
         """Which even units (rows) and odd units (columns) are connected."""
-        n_odd, n_even = self._shape(n_visible)
-        connected = np.zeros((n_even, n_odd), bool)
-        for block in blocks(connected, self._sizes(n_visible)):
-            block[...] = True
-        return connected
+        return connections(self._sizes(n_visible))
 
     def _first_state(self, components, X, dtype, division):
         columns = self._columns()
