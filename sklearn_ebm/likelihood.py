@@ -420,8 +420,7 @@ def free_energy(model, X):
     if model.units != BITS:
         X, rows = check_states(model, X, len(model.biases[0]), "X", quiet=True)
         return Machine(model, rows.dtype).free_energy(X)
-    rows, layer = _rows_and_layer(model, X)
-    return score_rows(rows, layer, model.biases[0])
+    return score_rows(*_scored(model, X)[:3])
 
 
 def _refuse_deep(model):
@@ -433,12 +432,13 @@ def _refuse_deep(model):
         )
 
 
-def _rows_and_layer(model, X):
-    """Rows for the kernels, and the way from visible to hidden units."""
+def _scored(model, X):
+    """Rows, the way up, visible biases and weights, as `score_rows` takes them."""
     layers = two_layers(model)
-    X, rows = check_states(model, X, len(layers.biases[0]), "X")
+    _, rows = check_states(model, X, len(layers.biases[0]), "X")
     components = layers.weights[0].T.astype(rows.dtype)
-    return rows, Layer(Panels.from_columns(components), layers.biases[1])
+    layer = Layer(Panels.from_columns(components), layers.biases[1])
+    return rows, layer, layers.biases[0], components
 
 
 def log_likelihood(model, X, log_z=None, **settings):
@@ -496,10 +496,7 @@ def ratio_matching(model, X):
        Statistics & Data Analysis 51, 2007.
     """
     _refuse_deep(model)
-    layers = two_layers(model)
-    rows, layer = _rows_and_layer(model, X)
-    components = layers.weights[0].T.astype(rows.dtype)
-    return score_rows(rows, layer, layers.biases[0], components, ratio=True)
+    return score_rows(*_scored(model, X), ratio=True)
 
 
 def free_energy_gap(model, X_train, X_test):

@@ -121,11 +121,9 @@ class Training(CallbackSupportMixin, TransformerMixin):
                 # to see, or to stop at, any epoch.
                 averaging = self.average and (watched or epoch == self.n_iter - 1)
                 if drawn:
-                    new = goes_on and epoch == 0
-                    drawn.sweep(
-                        self._layers_of(run.trainer.parameters()),
-                        N_FIRST_SWEEPS if new else 1,
-                    )
+                    # New chains of a model that is not new have to find it first.
+                    n_sweeps = N_FIRST_SWEEPS if goes_on and epoch == 0 else 1
+                    drawn.sweep(self._layers_of(run.trainer.parameters()), n_sweeps)
                 self._train_epoch(run, rates, averaging)
                 if task.call_on_fit_task_end(
                     estimator=self,
