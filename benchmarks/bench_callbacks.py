@@ -1,6 +1,7 @@
 """What callbacks and the numbers of the history cost a fit at 784x500.
 
     python benchmarks/bench_callbacks.py [--rows 60000] [--epochs 2] [--repeats 9]
+        [--only NAME]
 
 Simulated binary data, 13 % on, batch size 100, one thread. Every row of the table is a
 fit with something that watches it; it alternates with a plain fit of the same settings

@@ -1,6 +1,7 @@
 """Speed and memory of BernoulliRBM beside scikit-learn's (and a PyTorch loop).
 
     python benchmarks/bench_rbm.py [--mnist mnist.npz] [--quick] [--only NAME]
+        [--repeats 5]
 
 Both models get the same data (float32 unless the row says otherwise), batch
 size, epochs and number of chains, in one process, their runs alternating;

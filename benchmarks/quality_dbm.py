@@ -1,7 +1,8 @@
 """What deep Boltzmann machines reach on MNIST, beside the published figures.
 
     python benchmarks/quality_dbm.py --mnist mnist_sm2008.npz --gray mnist.npz
-        [--only NAME] [--resume FILE] [--epochs N] [--rows N] [--betas N]
+        [--only NAME] [--resume FILE] [--epochs N] [--pretraining N] [--rows N]
+        [--betas N]
 
 Likelihood: 500-1000 hidden units, the binarisation of Salakhutdinov & Murray (2008):
 arrays X_train, X_valid (both trained on, 60 000 rows) and X_test of zeros and ones, and

@@ -1,7 +1,7 @@
 """Test error of DBNClassifier on MNIST, beside the published figures.
 
     python benchmarks/quality_dbn.py [--mnist mnist.npz] [--only NAME]
-        [--resume FILE] [--validation] [--epochs N] [--rows N]
+        [--resume FILE] [--validation] [--epochs N] [--pretraining N] [--rows N]
 
 Grey values are taken as probabilities (X / 255). Published: pretrained nets, fine-
 tuned, 1.15-1.34 % (3x1000, 500-500-2000), with dropout 0.92 %. "few labels" has the

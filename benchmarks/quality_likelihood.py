@@ -2,6 +2,7 @@
 
     python benchmarks/quality_likelihood.py --mnist mnist_sm2008.npz [--only NAME]
     python benchmarks/quality_likelihood.py --mnist mnist_sm2008.npz --curve
+        [--picture FILE]
 
 The data are the binarisation of Salakhutdinov & Murray (2008), whose own RBM with
 500 hidden units (CD-25) reached -86.34 nats: arrays X_train, X_valid (both trained

@@ -1,6 +1,6 @@
 """Exact test log-likelihood of small RBMs on MNIST, ours beside scikit-learn's.
 
-    python benchmarks/quality_rbm.py [--mnist mnist.npz] [--only NAME]
+    python benchmarks/quality_rbm.py [--mnist mnist.npz] [--only NAME] [--seed 0]
 
 MNIST with threshold binarisation (grey value > 127), 60 000 training and 10 000
 test images, 16 hidden units, so that log Z is exact (2 ** 16 hidden states).
