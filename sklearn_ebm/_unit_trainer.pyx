@@ -80,6 +80,7 @@ cdef class UnitTrainer:
     gaussian, learned : bool arrays (n_visible,); which units are Gaussian, and of
     which the variance is learned.
     shift, scale : what is subtracted from rows, and what they are divided by then.
+    data_variance : variances of the rows then, of which learned ones keep a share.
     clip : bound on the gradient of a weight, or 0.
     keep : share of their distance from their means, given the hidden units, that
     Gaussian units of the chains keep in a sweep.
@@ -142,6 +143,7 @@ cdef class UnitTrainer:
     cdef double *log_variance_average
     cdef const double *gaussian
     cdef const double *learned
+    cdef const double *data_variance
     # Of `_norm`: a visible and a hidden vector.
     cdef double *direction
     cdef double *turned
@@ -170,8 +172,8 @@ cdef class UnitTrainer:
         self, Rows rows, Units visible, Units hidden, components, intercept_hidden,
         intercept_visible, log_variance=0.0, *, Py_ssize_t batch_size, chains, key,
         step, Py_ssize_t n_gibbs_steps, visible_offset, hidden_offset, gaussian=False,
-        learned=False, shift=0.0, scale=1.0, MeanField field=None, connected=None,
-        double up_scale=1.0, double down_scale=1.0,
+        learned=False, shift=0.0, scale=1.0, data_variance=1.0, MeanField field=None,
+        connected=None, double up_scale=1.0, double down_scale=1.0,
     ):
         """chains : hidden states (n_chains, n_hidden), or None without persistence."""
         self.rows, self.key, self.step = rows, key, step
@@ -201,6 +203,7 @@ cdef class UnitTrainer:
         self._row("inverse_row", self.n_visible)[:] = 1 / np.asarray(scale)
         self._vector("gaussian")[:] = gaussian
         self._vector("learned")[:] = learned
+        self._vector("data_variance")[:] = data_variance
         self.any_gaussian = bool(np.any(gaussian))
         if self.persistent:
             self.set_chains(chains)
@@ -238,6 +241,7 @@ cdef class UnitTrainer:
         self._doubles("log_variance", D)  # when Python asks for it
         self.gaussian = self._doubles("gaussian", D)
         self.learned = self._doubles("learned", D)
+        self.data_variance = self._doubles("data_variance", D)
         self.direction = self._doubles("direction", D)
         self.turned = self._doubles("turned", H)
         self.shift_row = self._bytes("shift_row", self.v_bytes)
@@ -695,7 +699,9 @@ cdef class UnitTrainer:
             # Along the variance, not its logarithm: a value far out, which is rare,
             # must outweigh the others.
             d = max(0.5, 1 + VARIANCE_RATE * rate * d)
-            self.variance[i] = max(d * self.variance[i], LEAST_VARIANCE)
+            self.variance[i] = max(
+                d * self.variance[i], LEAST_VARIANCE * self.data_variance[i]
+            )
 
     cdef void _finish(
         self, double rate, int thread, int team, real kind

@@ -506,6 +506,20 @@ def test_a_constant_column_changes_nothing():
         assert model.variance_[3] > 0.1
 
 
+def test_the_floor_of_variances_is_a_share_of_those_of_the_data():
+    X = load_iris().data
+    X -= X.mean(axis=0)
+    model = GaussianRBM(4, n_iter=2, standardize=False, random_state=0)
+    for size in (1e-3, 1e3):
+        found = clone(model).fit(size * X)
+        # Of what one would see of the features without hidden units.
+        assert (found.variance_ < 1.01 * np.square(size) * X.var(axis=0)).all()
+    exact = np.outer(X[:, 0], [1.0, 2.0])
+    fitted = clone(model).set_params(n_iter=500, learning_rate=1.0).fit(1e-2 * exact)
+    share = fitted.variance_ / (1e-4 * exact.var(axis=0))
+    assert (share >= 1e-3 * (1 - 1e-6)).all()
+
+
 # ---- Copies, and training that goes on ----
 
 

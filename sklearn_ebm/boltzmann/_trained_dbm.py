@@ -119,6 +119,7 @@ class TrainedDBM(Training, FittedDBM):
         n_odd, _ = state["components"].shape
         offset = (state["visible_offset"] - state["shift"]) / state["scale"]
         offset = np.concatenate([offset, state["latent_offset"]])
+        variance = np.square(state["visible_scale"] / state["scale"])
         padding = 0, n_latent
         field = None
         if n_latent:
@@ -146,6 +147,7 @@ class TrainedDBM(Training, FittedDBM):
             learned=np.pad(columns.learned, padding),
             shift=np.pad(state["shift"], padding),
             scale=np.pad(state["scale"], padding, constant_values=1.0),
+            data_variance=np.pad(variance, padding, constant_values=1.0),
             field=field,
             connected=self._connected(rows.n_columns),
             **settings,

@@ -273,6 +273,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             learned=columns.learned,
             shift=state["shift"],
             scale=state["scale"],
+            data_variance=np.square(state["visible_scale"] / state["scale"]),
             **settings,
         )
         real = {Kind.GAUSSIAN, Kind.RELU, Kind.POISSON}
