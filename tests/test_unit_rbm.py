@@ -536,6 +536,17 @@ def test_pickles_are_the_model():
     assert_same_model(again, mixed_rbm(missing="latent").fit(X))
 
 
+def test_a_fit_leaves_nothing_of_other_units():
+    X = table()
+    model = mixed_rbm().fit(X)
+    model.score_samples(X)
+    X = X[:, [1, 1, 1]] > 0
+    model.set_params(visible="bernoulli").fit(X)
+    assert not {"n_categories_", "variance_", "visible_scale_"} & set(vars(model))
+    other = pickle.loads(pickle.dumps(model))
+    assert_same(other.transform(X), model.transform(X))
+
+
 def test_training_goes_on():
     X = table()
     model = mixed_rbm(n_iter=1)

@@ -19,6 +19,9 @@ from ._structure import unit_in_words, visible_in_words
 from ._trained import TrainedRBM
 from ._unit_columns import UnitColumns
 
+# Attributes that only machines with other units than two layers of bits have.
+NOT_OF_BITS = "n_categories_", "variance_", "visible_scale_", "_log_z"
+
 
 class UnitsRBM(UnitColumns, TrainedRBM):
     """What `RBM` and its named variants share; two Bernoulli layers are left alone.
@@ -220,7 +223,10 @@ class UnitsRBM(UnitColumns, TrainedRBM):
 
     def _check_training(self, X, drawn, goes_on):
         if self._bits:
-            return super()._check_training(X, drawn, goes_on)
+            checked = super()._check_training(X, drawn, goes_on)
+            for name in NOT_OF_BITS:  # that a fit with other units may have left
+                self.__dict__.pop(name, None)
+            return checked
         self.__dict__.pop("_log_z", None)
         return self._read_training(X, drawn, goes_on, as_unit(self.hidden))
 
