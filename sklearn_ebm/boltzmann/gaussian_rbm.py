@@ -155,7 +155,8 @@ class GaussianRBM(UnitsRBM):
         Mean of the training data.
 
     visible_scale_ : ndarray of shape (n_features,)
-        Standard deviations of the training data, 1 where they are 0.
+        Standard deviations of the training data (with `partial_fit`, of those of the
+        first call), 1 where they are 0.
 
     n_iter_ : int
         Number of epochs since the parameters were initialised.

@@ -166,8 +166,8 @@ class RBM(UnitsRBM):
         Mean of the training data.
 
     visible_scale_ : ndarray of shape (n_visible,)
-        Standard deviations of the training data, 1 where they are 0. Not with
-        Bernoulli units in both layers.
+        Standard deviations of the training data (with `partial_fit`, of those of the
+        first call), 1 where they are 0. Not with Bernoulli units in both layers.
 
     n_iter_ : int
         Number of epochs since the parameters were initialised.

@@ -73,8 +73,9 @@ def sample_chains(
 
     Returns
     -------
-    v : ndarray of shape (n_draws, n_chains, n_features)
-        Visible units; Bernoulli units as bool.
+    v : ndarray of shape (n_draws, n_chains, n_units)
+        Visible units; Bernoulli units as bool. A feature is one unit, but a column of
+        codes of categories is a block of them, here as in `init` and `conditions`.
     """
     chains = Gibbs(model).init(
         n_chains, init=init, conditions=conditions, random_state=random_state
