@@ -51,16 +51,19 @@ class TemperedChains:
         self.swaps = np.zeros((3, n_temperatures - 1))
         self.unreported = self.swaps
         shape = (n_chains, n_temperatures)
+        # Sweeps of these chains, and of all so far, which say what bits are drawn.
+        self.age = self.n_steps = 0
+        if state is not None:
+            self.n_steps = state["n_steps"]
         if state is not None and state["levels"].shape == shape:
             self.visible, self.levels = state["visible"].copy(), state["levels"].copy()
             self.betas, self.swaps = state["betas"], state["swaps"]
-            self.n_steps = state["n_steps"]
+            self.age = state["age"]
             return
         self.betas = np.linspace(0, 1, n_temperatures)
-        rng = np.random.default_rng(key)
+        rng = np.random.default_rng([key, self.n_steps])
         self.visible = rng.random((n_chains * n_temperatures, len(means))) < means
         self.levels = np.tile(np.arange(n_temperatures, dtype=np.int32), (n_chains, 1))
-        self.n_steps = 0
 
     def state(self):
         """Arrays and plain values to go on from."""
@@ -69,6 +72,7 @@ class TemperedChains:
             "levels": self.levels.copy(),
             "betas": self.betas,
             "swaps": self.swaps,
+            "age": self.age,
             "n_steps": self.n_steps,
         }
 
@@ -91,7 +95,8 @@ class TemperedChains:
         )
         trainer.set_chains(states)
         self.n_steps = step + 1
-        if self.n_steps % ADAPT_EVERY == 0:
+        self.age += 1
+        if self.age % ADAPT_EVERY == 0:
             self.betas = evened(self.betas, self.swaps)
             self.swaps = np.zeros_like(self.swaps)
 

@@ -70,6 +70,7 @@ def in_equilibrium(twin, betas, rng):
         "levels": levels,
         "betas": np.asarray(betas, float),
         "swaps": np.zeros((3, len(betas) - 1)),
+        "age": 0,
         "n_steps": 0,
     }
     X = np.full((4, len(base)), mean, twin.machine[0].dtype)
@@ -272,6 +273,15 @@ def test_partial_fits_move_temperatures_when_one_run_does(digits):
         rbm.partial_fit(X[k : k + 1])
         moves.append(rbm._state["tempered"]["betas"][1])
     assert list(np.flatnonzero(np.diff([0.5, *moves]))) == [99, 199]
+
+
+def test_other_temperatures_are_drawn_afresh(digits):
+    rbm = BernoulliRBM(6, n_temperatures=3, n_iter=1, random_state=0, warm_start=True)
+    before = rbm.fit(digits[:105])._state["tempered"]
+    after = rbm.set_params(n_temperatures=4).fit(digits[:105])._state["tempered"]
+    # Of the new chains the age begins again; the counter of the draws goes on.
+    assert (before["age"], before["n_steps"]) == (11, 11)
+    assert (after["age"], after["n_steps"]) == (11, 22)
 
 
 def test_any_number_of_threads_gives_the_same_bits():
