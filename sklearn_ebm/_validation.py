@@ -339,6 +339,25 @@ def check_choice(value, name, choices):
         )
 
 
+def check_restored(estimator, shapes):
+    """Refuse a restored estimator whose arrays do not have the shapes they should.
+
+    shapes : dict of attributes; the value is a shape, or a list of those of the arrays
+    in a list.
+    """
+    for name, wanted in shapes.items():
+        found = getattr(estimator, name, None)
+        if isinstance(wanted, list):
+            found = [np.shape(each) for each in found or []]
+        else:
+            found = np.shape(found)
+        if found != wanted:
+            raise ValueError(
+                f"The restored {type(estimator).__name__} is damaged: {name} has shape "
+                f"{found} instead of {wanted}."
+            )
+
+
 def check_count(value, name, *, least):
     """An integer argument of a method, at least `least`."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):

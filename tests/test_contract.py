@@ -171,7 +171,7 @@ def test_damaged_components_are_refused(estimator):
     else:
         damaged = weights[:, :-1]
     setattr(model, name, damaged)
-    with pytest.raises(ValueError, match=f"{type(model).__name__} .*{name}"):
+    with pytest.raises(ValueError, match=f"restored {type(model).__name__} is damaged"):
         pickle.loads(pickle.dumps(model))
 
 

@@ -917,5 +917,5 @@ def test_values_out_of_range_have_one_warning(method, digits):
 def test_damaged_models_are_refused(name, model):
     state = model.__getstate__()
     state[name] = [array[:-1] for array in state[name]]
-    with pytest.raises(ValueError, match=f"DBNTransformer is damaged: .*{name}"):
+    with pytest.raises(ValueError, match="restored DBNTransformer is damaged"):
         DBNTransformer().__setstate__(state)

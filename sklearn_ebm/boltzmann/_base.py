@@ -12,11 +12,7 @@ from .._gibbs import Layer, half_sweep
 from .._missing import fill_mean_field, missing_values
 from .._panels import Panels
 from .._scores import score_rows
-from .._validation import (
-    check_rows,
-    check_states,
-    check_values,
-)
+from .._validation import check_restored, check_rows, check_states, check_values
 from ..layered import Layered
 from ..samplers import Chains, Gibbs
 from ..samplers._chains import given
@@ -217,16 +213,8 @@ class FittedRBM(
         if not hasattr(self, "components_"):
             return
         n_hidden, n_visible = self.components_.shape
-        for name, shape in [
-            ("intercept_hidden_", (n_hidden,)),
-            ("intercept_visible_", (n_visible,)),
-        ]:
-            found = np.shape(getattr(self, name, None))
-            if found != shape:
-                raise ValueError(
-                    f"The restored {type(self).__name__} is damaged: {name} has "
-                    f"shape {found}, components_ {self.components_.shape}."
-                )
+        shapes = {"intercept_hidden_": (n_hidden,), "intercept_visible_": (n_visible,)}
+        check_restored(self, shapes)
 
     def _mean_field(self):
         """What fills in missing values otherwise, if there may be any."""

@@ -18,6 +18,7 @@ from .._rows import Rows
 from .._validation import (
     check_count,
     check_names,
+    check_restored,
     check_rows,
     check_states,
     random_key,
@@ -289,19 +290,13 @@ class FittedClassifier(
         if not hasattr(self, "components_"):
             return
         (n_hidden, n_visible), n_classes = self.components_.shape, len(self.classes_)
-        for name, shape in [
-            ("label_components_", (n_hidden, n_classes)),
-            ("intercept_hidden_", (n_hidden,)),
-            ("intercept_visible_", (n_visible,)),
-            ("intercept_label_", (n_classes,)),
-        ]:
-            found = np.shape(getattr(self, name, None))
-            if found != shape:
-                raise ValueError(
-                    f"The restored {type(self).__name__} is damaged: {name} has "
-                    f"shape {found}, components_ {self.components_.shape}, classes_ "
-                    f"{self.classes_.shape}."
-                )
+        shapes = {
+            "label_components_": (n_hidden, n_classes),
+            "intercept_hidden_": (n_hidden,),
+            "intercept_visible_": (n_visible,),
+            "intercept_label_": (n_classes,),
+        }
+        check_restored(self, shapes)
 
 
 def scores_of(X, rows, parameters, hidden=False):

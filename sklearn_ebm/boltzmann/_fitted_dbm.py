@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._deep_machines import DeepMachine
 from .._machines import dense_rows
-from .._validation import check_states
+from .._validation import check_restored, check_states
 from ..layered import Layered, side_by_side
 from ..units import as_unit
 from ._normaliser import kept_log_z
@@ -236,12 +236,8 @@ class FittedDBM(
         if not hasattr(self, "components_"):
             return
         sizes = [len(bias) for bias in self.intercepts_]
-        shapes = [np.shape(component) for component in self.components_]
-        if shapes != list(zip(sizes[1:], sizes, strict=False)):
-            raise ValueError(
-                f"The restored {type(self).__name__} is damaged: components_ of "
-                f"shapes {shapes} do not connect layers of sizes {sizes}."
-            )
+        wanted = list(zip(sizes[1:], sizes, strict=False))
+        check_restored(self, {"components_": wanted})
         self._columns()
 
 

@@ -13,6 +13,7 @@ from .._machines import Machine, chunks
 from .._validation import (
     check_choice,
     check_count,
+    check_restored,
     check_rows,
     check_states,
     random_key,
@@ -320,17 +321,10 @@ class FittedDBN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if not hasattr(self, "components_"):
             return
         sizes = [len(bias) for bias in self.intercepts_]
-        wanted = list(zip(sizes[1:], sizes[:-1], strict=True))
-        for name in ("components_", "recognition_components_"):
-            found = [np.shape(weights) for weights in getattr(self, name)]
-            if found != wanted:
-                raise ValueError(
-                    f"The restored {type(self).__name__} is damaged: {name} has "
-                    f"shapes {found}, intercepts_ sizes {sizes}."
-                )
-        found = [len(bias) for bias in self.recognition_intercepts_]
-        if found != sizes[1:]:
-            raise ValueError(
-                f"The restored {type(self).__name__} is damaged: "
-                f"recognition_intercepts_ has sizes {found}, intercepts_ {sizes}."
-            )
+        weights = list(zip(sizes[1:], sizes[:-1], strict=True))
+        shapes = {
+            "components_": weights,
+            "recognition_components_": weights,
+            "recognition_intercepts_": [(size,) for size in sizes[1:]],
+        }
+        check_restored(self, shapes)

@@ -14,7 +14,7 @@ from .._gibbs import Purpose
 from .._machines import Machine
 from .._network import Network, outputs
 from .._rows import Rows
-from .._validation import check_rows
+from .._validation import check_restored, check_rows
 from ..layered import Layered
 from ..units import Gaussian
 from ._fine_tuned import PRETRAINING
@@ -290,20 +290,13 @@ def sample(model, n_samples, y, n_gibbs_steps, random_state):
 
 def check_shapes(model):
     """Refuse a restored net whose arrays do not fit each other."""
-    sizes = [len(weights) for weights in model.coefs_]
-    labels = (len(model.intercepts_[-1]), len(model.classes_))
-    found = {
-        "generative_intercepts_": [len(each) for each in model.generative_intercepts_],
-        "label_components_": np.shape(model.label_components_),
-        "intercept_label_": np.shape(model.intercept_label_),
+    n_classes = len(model.classes_)
+    shapes = {
+        "generative_intercepts_": [(len(weights),) for weights in model.coefs_],
+        "label_components_": (len(model.intercepts_[-1]), n_classes),
+        "intercept_label_": (n_classes,),
     }
-    wanted = dict(zip(found, (sizes, labels, labels[1:]), strict=True))
-    for name, shape in found.items():
-        if shape != wanted[name]:
-            raise ValueError(
-                f"The restored {type(model).__name__} is damaged: {name} has shape "
-                f"{shape} instead of {wanted[name]}."
-            )
+    check_restored(model, shapes)
 
 
 def _layers(model, number):

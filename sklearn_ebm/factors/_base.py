@@ -13,6 +13,7 @@ from .._validation import (
     check_choice,
     check_count,
     check_mask,
+    check_restored,
     random_generator,
     random_key,
     refuse_not_finite,
@@ -272,17 +273,12 @@ class GaussianFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if not hasattr(self, "components_"):
             return
         q, n_features = self.components_.shape
-        for name, shapes in [
-            ("mean_", [(n_features,)]),
-            ("noise_variance_", [(n_features,), ()]),
-            ("factor_correlation_", [(q, q)]),
-        ]:
-            found = np.shape(getattr(self, name, np.empty(shapes[0])))
-            if found not in shapes:
-                raise ValueError(
-                    f"The restored {type(self).__name__} is damaged: {name} has "
-                    f"shape {found}, components_ {self.components_.shape}."
-                )
+        shapes = {"mean_": (n_features,)}
+        if np.ndim(self.noise_variance_):  # not one for all features
+            shapes["noise_variance_"] = (n_features,)
+        if hasattr(self, "factor_correlation_"):
+            shapes["factor_correlation_"] = (q, q)
+        check_restored(self, shapes)
 
 
 class Progress:

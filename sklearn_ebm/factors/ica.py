@@ -23,6 +23,7 @@ from .._validation import (
     StrOptions,
     check_count,
     check_parameters,
+    check_restored,
     random_generator,
     random_key,
 )
@@ -603,9 +604,4 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         wanted |= {"source_scale_": (k,), "densities_": (k,)}
         if hasattr(self, "mean_"):
             wanted["mean_"] = (n_features,)
-        for name, shape in wanted.items():
-            if np.shape(getattr(self, name, None)) != shape:
-                raise ValueError(
-                    f"The restored ICA is damaged: {name} has shape "
-                    f"{np.shape(getattr(self, name, None))} instead of {shape}."
-                )
+        check_restored(self, wanted)

@@ -15,7 +15,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from .._validation import Interval, StrOptions, check_parameters
+from .._validation import Interval, StrOptions, check_parameters, check_restored
 
 # Numbers in a block of expanded frames.
 BLOCK_SIZE = 2**18
@@ -309,11 +309,7 @@ class SlowFeatureAnalysis(
         if not hasattr(self, "components_"):
             return
         wanted = (len(self.slowness_), len(self.mean_))
-        if self.components_.shape != wanted:
-            raise ValueError(
-                "The restored SlowFeatureAnalysis is damaged: components_ has shape "
-                f"{self.components_.shape} instead of {wanted}."
-            )
+        check_restored(self, {"components_": wanted})
 
 
 def check_lengths(lengths, n_frames):

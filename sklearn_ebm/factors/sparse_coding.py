@@ -19,6 +19,7 @@ from .._validation import (
     Interval,
     StrOptions,
     check_parameters,
+    check_restored,
     random_key,
     with_callbacks,
 )
@@ -535,13 +536,8 @@ class SparseCoding(
         super().__setstate__(state)
         if not hasattr(self, "components_"):
             return
-        found = self.components_.shape, self._state["squares"].shape
-        wanted = self._state["products"].shape
-        if found != (wanted, wanted[:1] * 2):
-            raise ValueError(
-                f"The restored {type(self).__name__} is damaged: components_ has "
-                f"shape {found[0]}, the moments of its codes {found[1]} and {wanted}."
-            )
+        n_atoms, n_features = self._state["products"].shape
+        check_restored(self, {"components_": (n_atoms, n_features)})
 
 
 def _history(passes):
