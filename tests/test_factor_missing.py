@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.base import clone
 
 from sklearn_ebm import FactorAnalysis, ProbabilisticPCA
+from sklearn_ebm.factors import select_n_components
 
 X = np.random.default_rng(0).normal(size=(40, 4))
 HOLES = np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)
@@ -29,6 +31,32 @@ def test_the_remedy_for_missing_values_is_named_and_works(model, method, dtype):
     getattr(model.set_params(missing="latent"), method)(holes)
     with pytest.raises(ValueError, match="infinity"):
         getattr(model, method)(np.where(np.isnan(holes), np.inf, holes))
+
+
+@pytest.mark.parametrize(
+    "model", [FactorAnalysis(0), ProbabilisticPCA(0), ProbabilisticPCA("ard")]
+)
+def test_a_model_may_be_left_without_factors(model):
+    noise = np.random.default_rng(2).normal(size=(300, 4))
+    noise[np.random.default_rng(3).random(noise.shape) < 0.1] = np.nan
+    noise[0] = np.nan
+    model = clone(model).set_params(missing="latent").fit(noise)
+    assert model.components_.shape == (0, 4)
+    np.testing.assert_allclose(model.mean_, np.nanmean(noise, axis=0))
+    shared = np.ndim(model.noise_variance_) == 0
+    residual = noise - model.mean_
+    variances = np.nanmean(residual**2, axis=None if shared else 0)
+    np.testing.assert_allclose(model.noise_variance_, variances)
+    wanted = np.nansum(norm.logpdf(residual, scale=np.sqrt(variances)), axis=1)
+    np.testing.assert_allclose(model.score_samples(noise), wanted)
+    assert model.transform(noise).shape == (300, 0)
+    wanted = np.where(np.isnan(noise), model.mean_, noise)
+    np.testing.assert_allclose(model.impute(noise), wanted)
+
+
+def test_no_factors_may_be_a_candidate_where_values_are_missing():
+    found = select_n_components(FactorAnalysis(missing="latent"), HOLES, [0, 1])
+    assert np.isfinite(found.scores).all()
 
 
 def test_values_whose_sum_is_beyond_all_numbers_are_not_refused():

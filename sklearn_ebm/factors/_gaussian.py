@@ -216,8 +216,10 @@ def _precisions(gaussian, patterns):
     """I + W diag(observed / noise) W' for every pattern."""
     q = gaussian.n_components
     found = np.zeros((len(patterns), q * q))
+    # (No shape is left to be inferred: a model may have no factors.)
     for features in row_blocks(gaussian.n_features, q * q, LARGE_BLOCK):
         scaled = gaussian.scaled[:, features].T
-        products = (scaled[:, :, np.newaxis] * scaled[:, np.newaxis]).reshape(-1, q * q)
+        products = scaled[:, :, np.newaxis] * scaled[:, np.newaxis]
+        products = products.reshape(len(scaled), q * q)
         found += patterns[:, features].astype(np.float64) @ products
-    return found.reshape(-1, q, q) + np.eye(q)
+    return found.reshape(len(patterns), q, q) + np.eye(q)
