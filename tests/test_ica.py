@@ -439,6 +439,16 @@ def test_samples_are_fresh_and_reproducible():
     np.testing.assert_array_equal(*again)
 
 
+def test_every_fit_begins_the_samples_anew():
+    X, _ = mixtures()
+    model = fit(X)
+    wanted = model.sample(5)
+    np.testing.assert_array_equal(model.fit(X).sample(5), wanted)
+    model.set_params(random_state=1).fit(X)
+    twin = ICA(random_state=1).fit(X)
+    np.testing.assert_array_equal(model.sample(5), twin.sample(5))
+
+
 def test_dependent_features_have_no_density():
     X, _ = mixtures()
     X = np.column_stack([X, X @ [1, 2, 3]])

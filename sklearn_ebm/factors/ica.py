@@ -408,6 +408,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.n_iter_ = min(map(len, history.values()))
         self.history_ = {name: v[: self.n_iter_] for name, v in history.items()}
         self._n_directions = len(whitening.forward)
+        # Every fit begins the sequence of draws anew.
+        self._sampling_key, self._sampling_step = random_key(self.random_state), 0
 
     # ---- Use ----
 
@@ -577,8 +579,6 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Random numbers of `random_state`, or the next of the model's own."""
         if random_state is not None:
             return random_generator(random_state)
-        if not hasattr(self, "_sampling_key"):
-            self._sampling_key, self._sampling_step = random_key(self.random_state), 0
         self._sampling_step += 1
         high, low = divmod(self._sampling_key, 2**32)
         return np.random.RandomState([high, low, self._sampling_step])
