@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils._missing import is_pandas_na
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import (
     _check_feature_names_in,
@@ -83,6 +84,7 @@ __all__ = [
     "input_names",
     "is_nan",
     "is_watched",
+    "nan_for_na",
     "random_generator",
     "random_key",
     "refuse_not_finite",
@@ -289,6 +291,14 @@ def check_table(estimator, X, missing_values, *, reset=False):
 def is_nan(value):
     """Whether a value is the number that is none."""
     return isinstance(value, Real) and bool(np.isnan(value))
+
+
+def nan_for_na(labels):
+    """Labels with NaN for pandas.NA, which is neither equal nor unequal to anything."""
+    if labels.dtype != object:
+        return labels
+    missing = np.array([is_pandas_na(label) for label in labels], bool)
+    return np.where(missing, np.nan, labels) if missing.any() else labels
 
 
 def input_names(estimator, names):

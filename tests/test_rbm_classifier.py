@@ -4,6 +4,7 @@ import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.special import expit, log_softmax, logsumexp, softmax
@@ -603,6 +604,20 @@ def test_marker_of_unlabelled_rows_may_be_nan(model, digits, labels):
     with warnings.catch_warnings(), pytest.raises(ValueError, match="contains NaN"):
         warnings.simplefilter("ignore")  # of scikit-learn's own check
         wanted.fit(X, nan)
+
+
+@pytest.mark.parametrize("dtype", ["string", object])
+def test_missing_values_of_pandas_mark_rows_as_nan_does(dtype, digits, labels):
+    X, names = digits[:60], labels[:60].astype(str).astype(object)
+    names[40:] = np.nan
+    series = pd.Series(names, dtype=dtype).where(np.arange(60) < 40, pd.NA)
+    model = RBMClassifier(4, n_iter=1, unlabeled=np.nan, random_state=0)
+    wanted = clone(model).fit(X, names).predict_proba(X)
+    assert_same(model.fit(X, series).predict_proba(X), wanted)
+    # Without such a mark they are no labels.
+    for given in (series, names):
+        with pytest.raises(ValueError, match="Input y contains NaN"):
+            model.set_params(unlabeled="?").fit(X, given)
 
 
 def test_unlabelled_rows_help(digits, labels):

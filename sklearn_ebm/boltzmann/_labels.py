@@ -5,7 +5,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from .._training import rows_to_hold_out
-from .._validation import is_nan
+from .._validation import is_nan, nan_for_na
 
 
 def check_labels(estimator, y):
@@ -15,9 +15,15 @@ def check_labels(estimator, y):
             f"{type(estimator).__name__} requires y to be passed, but the target y is "
             "None."
         )
-    labels = column_or_1d(y, warn=True)
+    labels = nan_for_na(column_or_1d(y, warn=True))
     known = ~_marked(labels, estimator.unlabeled)
     if known.any():
+        # (scikit-learn's check would compare NaN with labels that are strings.)
+        if labels.dtype == object and (labels != labels)[known].any():
+            raise ValueError(
+                "Input y contains NaN. With unlabeled=np.nan it marks rows without a "
+                "label."
+            )
         check_classification_targets(labels[known])
     elif len(labels) and estimator.early_stopping:
         raise ValueError(
