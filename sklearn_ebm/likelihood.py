@@ -415,8 +415,12 @@ def free_energy(model, X):
         ``F(v) = -log sum_h exp(-E(v, h))`` in nats.
     """
     _refuse_deep(model)
-    if not isinstance(model, Layered):
+    if hasattr(model, "free_energy"):
         return model.free_energy(X)
+    if not isinstance(model, Layered):
+        # A deep machine with one hidden layer, of which the bound is exact.
+        X, dtype = model._read(X)
+        return -model._deep(dtype).bound(X)
     if model.units != BITS:
         X, rows = check_states(model, X, len(model.biases[0]), "X", quiet=True)
         return Machine(model, rows.dtype).free_energy(X)

@@ -229,6 +229,16 @@ def test_deep_machines_have_no_free_energy():
                 function(deep, np.zeros((1, 4)))
 
 
+def test_free_energy_of_deep_machines_with_one_hidden_layer():
+    X = np.random.default_rng(0).integers(0, 3, (20, 2)).astype(float)
+    kinds = [([0], "categorical"), ([1], "gaussian")]
+    model = DBMTransformer((3,), visible=kinds, n_iter=2, random_state=0).fit(X)
+    np.testing.assert_allclose(log_likelihood(model, X), model.score_samples(X))
+    wanted = free_energy(model._layered(), model._columns().encode(X))
+    np.testing.assert_allclose(free_energy(model, X), wanted)
+    assert free_energy_gap(model, X, X) == 0
+
+
 @floats
 def test_ratio_matching_equals_its_definition(dtype):
     model = random_model(5, 6, 1.0, dtype)
