@@ -161,6 +161,13 @@ def test_minka_is_that_of_sklearn():
         np.testing.assert_array_equal(again.components_, model.components_)
 
 
+@pytest.mark.parametrize("unit", [1e-30, 1e-8, 1e8])
+def test_minka_does_not_ask_for_the_unit(unit):
+    X = simulated(300, 12, [8, 5, 3])[0]
+    wanted = ProbabilisticPCA("mle").fit(X).n_components_
+    assert ProbabilisticPCA("mle").fit(unit * X).n_components_ == wanted > 0
+
+
 def test_minka_needs_complete_rows():
     X, _ = simulated(5, 12, [8.0])
     with pytest.raises(ValueError, match="n_components='mle' needs as many rows"):

@@ -206,7 +206,10 @@ class ProbabilisticPCA(GaussianFactors):
                     "n_components='mle' needs as many rows as features and no missing "
                     "values; n_components='ard' does not."
                 )
-            pca = PCA("mle", svd_solver="covariance_eigh").fit(X.astype(np.float64))
+            X = X.astype(np.float64)
+            # (scikit-learn takes any eigenvalue below 1e-15 for 0, in whatever unit.)
+            unit = X.std(axis=0).max() or 1.0
+            pca = PCA("mle", svd_solver="covariance_eigh").fit(X / unit)
             return int(pca.n_components_)
         return most if self.n_components is None else min(self.n_components, most)
 
