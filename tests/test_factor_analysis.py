@@ -730,12 +730,27 @@ def test_without_components_features_are_independent():
 @pytest.mark.parametrize("solver", ["svd", "em"])
 def test_constant_and_repeated_features(solver):
     X, _ = simulated(100, 4, 1)
-    X = np.hstack([X, X[:, :1], np.full((100, 1), 3.0)])
+    # (The mean of many 0.1 is another number: what that leaves is no variance.)
+    X = np.hstack([X, X[:, :1], np.full((100, 1), 0.1)])
+    assert X[:, 5].mean() != 0.1
     model = FactorAnalysis(2, solver=solver, max_iter=200, tol=1).fit(X)
     assert np.isfinite(model.score_samples(X)).all()
     assert (model.noise_variance_ > 0).all()
     assert model.noise_variance_[5] == pytest.approx(1e-12)
     assert np.isfinite(model.transform(X)).all()
+
+
+@pytest.mark.parametrize("solver, holes", [("svd", 0), ("em", 0), ("em", 0.2)])
+@pytest.mark.parametrize("unit", [1e-14, 1e-8, 1e8])
+def test_the_unit_of_all_features_does_not_matter(unit, solver, holes):
+    X, _ = simulated(100, 6, 2)
+    X[np.random.default_rng(0).random(X.shape) < holes] = np.nan
+    model, other = (
+        FactorAnalysis(2, solver=solver, missing="latent").fit(Y) for Y in (X, unit * X)
+    )
+    np.testing.assert_allclose(other.components_, unit * model.components_, rtol=1e-5)
+    wanted = model.score_samples(X) - np.log(unit) * (~np.isnan(X)).sum(axis=1)
+    np.testing.assert_allclose(other.score_samples(unit * X), wanted, rtol=1e-6)
 
 
 def test_scales_of_features_do_not_matter():

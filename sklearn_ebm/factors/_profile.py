@@ -18,9 +18,12 @@ from ._gaussian import LOG_2_PI, FactorGaussian, row_blocks
 
 # Eigenvectors are found exactly where a matrix of this size is enough.
 EXACT = 1000
-# Noise variances stay above this, and above this share of a feature's variance.
-LEAST_NOISE = 1e-12
+# Noise variances stay above this share of a feature's variance, whatever its unit. Of
+# a feature without any variance, or one that float32 cannot hold, they are the second.
 LEAST_SHARE = 1e-6
+LEAST_NOISE = 1e-12
+# A feature whose deviation is this share of its mean is constant but for rounding.
+CONSTANT = 1e-14
 # The simple fixed point takes at least so many steps, which set the scale for L-BFGS,
 # and goes on while each gains less than this share of what the last one gained.
 N_FIRST_STEPS = 3
@@ -60,7 +63,8 @@ def loadings_at(data, noise, n_components):
 
 def least_noise(variances):
     """Lower bounds of the noise variances of features with these variances."""
-    return np.maximum(LEAST_NOISE, LEAST_SHARE * variances)
+    least = LEAST_SHARE * variances
+    return np.where(least > np.finfo(np.float32).tiny, least, LEAST_NOISE)
 
 
 def least_shared_noise(variance):
@@ -185,7 +189,7 @@ class Covariance:
             deviation = X[rows] - mean
             total += deviation.T @ deviation
         self.covariance = total / self.n_rows
-        self.variances = np.diag(self.covariance).copy()
+        self.variances = _but_for_rounding(np.diag(self.covariance), mean)
 
     def leading(self, noise, n_components):
         """Eigenvalues, largest first, and eigenvectors as rows."""
@@ -200,7 +204,8 @@ class Rows:
 
     def __init__(self, X, mean):
         self.mean, self.X, self.n_rows = mean, X - mean, len(X)
-        self.variances = np.einsum("ij,ij->j", self.X, self.X) / len(X)
+        variances = np.einsum("ij,ij->j", self.X, self.X) / len(X)
+        self.variances = _but_for_rounding(variances, mean)
 
     def leading(self, noise, n_components):
         """Eigenvalues, largest first, and eigenvectors as rows."""
@@ -246,6 +251,11 @@ class SketchedRows(Rows):
                 break
         self.directions = basis * scale
         return values[:n_components], basis[:, :n_components].T
+
+
+def _but_for_rounding(variances, mean):
+    """Variances of features with these means, 0 where all that varies is rounding."""
+    return np.where(np.sqrt(variances) > CONSTANT * np.abs(mean), variances, 0.0)
 
 
 def _leading(matrix, n_components):

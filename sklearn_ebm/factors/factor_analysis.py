@@ -123,7 +123,7 @@ class FactorAnalysis(GaussianFactors):
     by L-BFGS [1]_. The eigenvectors come from the covariance of the features where
     rows outnumber features by enough, else from the rows themselves. The likelihood
     can have several local maxima, and none where features are copies of each other:
-    noise variances stay above 1e-12 and 1e-6 of a feature's variance.
+    noise variances stay above 1e-6 of a feature's variance (1e-12 where it has none).
 
     Expectation maximisation [2]_ expands the parameters [3]_; `partial_fit` is its
     online form [4]_, without that. A fit takes no
