@@ -114,7 +114,8 @@ class FittedDBN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         The variational bound ``E_q[log p(v, h) - log q(h)]``, with the hidden layers
         drawn up from v along the recognition weights: ten draws, by the same random
-        numbers for every row. It needs log Z of the machine at the top, which is
+        numbers for every row (an estimate, which for single rows can lie a little
+        above the log-likelihood). It needs log Z of the machine at the top, which is
         found when it is first needed, and kept: exactly if a layer has at most 2^14
         states, otherwise by annealed importance sampling with a fixed seed. Then it
         is an estimate of a lower bound, which can lie above the log-likelihood (see
