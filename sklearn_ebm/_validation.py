@@ -112,11 +112,13 @@ class PairOf(Interval):
 
 
 class TupleOf(Interval):
-    """Constraint on a parameter: a tuple or list, not empty, of such numbers."""
+    """Constraint on a parameter: a tuple, list or array, not empty, of such numbers."""
 
     def is_satisfied_by(self, val):
         """Whether a value keeps to the constraint."""
         is_number = super().is_satisfied_by
+        if isinstance(val, np.ndarray):
+            val = val.tolist()
         return isinstance(val, (tuple, list)) and bool(val) and all(map(is_number, val))
 
     def __str__(self):

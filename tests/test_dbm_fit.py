@@ -296,12 +296,12 @@ def test_pretraining_is_for_the_first_fit_only():
 @pytest.mark.parametrize(
     "sizes, message",
     [
-        ((), "hidden_layer_sizes .* got \\(\\)"),
-        ((3, 0), "integers of at least 1, got \\(3, 0\\)"),
-        ((3, -1), "got \\(3, -1\\)"),
-        ((3, 2.0), "got \\(3, 2.0\\)"),
-        ([3, "2"], "got \\[3, '2'\\]"),
-        (((3, 2), (4, 3)), "got \\(\\(3, 2\\), \\(4, 3\\)\\)"),
+        ((), "'hidden_layer_sizes' .* Got \\(\\)"),
+        ((3, 0), "Got \\(3, 0\\)"),
+        ((3, -1), "Got \\(3, -1\\)"),
+        ((3, 2.0), "Got \\(3, 2.0\\)"),
+        ([3, "2"], "Got \\[3, '2'\\]"),
+        (((3, 2), (4, 3)), "Got \\(\\(3, 2\\), \\(4, 3\\)\\)"),
         (0, "'hidden_layer_sizes'"),
         (2.5, "'hidden_layer_sizes'"),
         ("3", "'hidden_layer_sizes'"),

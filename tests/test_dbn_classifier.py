@@ -12,8 +12,21 @@ from sklearn.datasets import load_diabetes, load_iris
 from sklearn.preprocessing import minmax_scale
 from threadpoolctl import threadpool_limits
 
-from common import assert_same, assert_same_model, fitted_state, interrupted_after
-from sklearn_ebm import RBM, DBMClassifier, DBNClassifier, DBNRegressor
+from common import (
+    assert_same,
+    assert_same_model,
+    fitted_state,
+    interrupted_after,
+    name_of,
+)
+from sklearn_ebm import (
+    RBM,
+    DBMClassifier,
+    DBMTransformer,
+    DBNClassifier,
+    DBNRegressor,
+    DBNTransformer,
+)
 from sklearn_ebm._network import Dropout
 from sklearn_ebm._training import epoch_order
 
@@ -483,6 +496,38 @@ def test_bad_sizes(sizes, container, digits, labels):
 def test_sizes_of_any_kind(sizes, digits, labels):
     model = small(sizes=sizes).fit(digits[:50], labels[:50])
     assert [W.shape[1] for W in model.coefs_] == [6, 10]
+
+
+@pytest.mark.parametrize("model", [DBNTransformer(), DBMTransformer()], ids=name_of)
+@pytest.mark.parametrize("sizes", [6, [6, 5], np.array([6, 5])], ids=repr)
+def test_sizes_of_machines(model, sizes, digits):
+    model = clone(model).set_params(hidden_layer_sizes=sizes, n_iter=1)
+    model.fit(digits[:50])
+    assert [len(W) for W in model.components_] == np.ravel(sizes).tolist()
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.parametrize(
+    "model",
+    [
+        DBNTransformer((6, 5), n_iter=1),
+        DBMTransformer((6, 5), n_iter=1, pretrain_n_iter=1),
+        DBNClassifier((6, 5), n_iter=1, pretrain_n_iter=1, solver="sgd"),
+        DBNClassifier((6, 5), n_iter=1, pretrain_n_iter=1, objective="generative"),
+        DBMClassifier((6, 5), n_iter=1, pretrain_n_iter=1, solver="sgd"),
+    ],
+    ids=name_of,
+)
+def test_training_that_diverges_leaves_the_model_as_it_was(model, digits, labels):
+    X, y = digits[:100].astype(np.float32), labels[:100]
+    model = clone(model).set_params(random_state=0).fit(X, y)
+    before = copy.deepcopy(model)
+    rate = model.learning_rate
+    with pytest.raises(ValueError, match="diverged"):
+        model.set_params(learning_rate=1e38).partial_fit(X, y)
+    model.set_params(learning_rate=rate)
+    assert_same_model(model, before)
+    assert_same_model(model.partial_fit(X, y), before.partial_fit(X, y))
 
 
 @pytest.mark.parametrize("estimator", [DBNClassifier, DBNRegressor, DBMClassifier])

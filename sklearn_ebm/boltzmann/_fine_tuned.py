@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from .._network import Dropout, Network, outputs
-from .._training import minibatch_rates
+from .._training import minibatch_rates, undone_if_diverged
 from .._validation import (
     CallbackSupportMixin,
     Interval,
@@ -28,22 +28,12 @@ from .._validation import (
 from ..monitoring import extended
 from ._fine_tuning_run import Division, Run
 from ._stack import new_stack, one_a_layer, pretrain, recognition
-from ._structure import check_structure, sizes_in_words
+from ._structure import LAYER_SIZES, check_structure, layer_sizes, sizes_in_words
 
 # How the stack is trained, beside what the user says. Hidden units of machines that are
 # not centred are sparser, and those of contrastive divergence say more of the rows than
 # those of persistent chains: better features, fewer errors from the same labels.
 PRETRAINING = {"centering": False, "persistent": False}
-
-
-class SizesOf(TupleOf):
-    """Constraint on a parameter: several such numbers, in an array too."""
-
-    def is_satisfied_by(self, val):
-        """Whether a value keeps to the constraint."""
-        return super().is_satisfied_by(
-            val.tolist() if isinstance(val, np.ndarray) else val
-        )
 
 
 def _takes_steps(estimator):
@@ -72,10 +62,7 @@ class FineTuned(
     """
 
     _parameter_constraints: dict = {
-        "hidden_layer_sizes": [
-            SizesOf(Integral, 1, None, closed="left"),
-            Interval(Integral, 1, None, closed="left"),
-        ],
+        "hidden_layer_sizes": LAYER_SIZES,
         "visible": [StrOptions({"bernoulli", "gaussian"})],
         "pretrain": ["boolean"],
         "pretrain_learning_rate": [
@@ -109,6 +96,7 @@ class FineTuned(
 
     # ---- Training ----
 
+    @undone_if_diverged
     @with_callbacks
     def fit(self, X, y):
         """Pretrain the net with the data X, and fine-tune it to the targets y.
@@ -150,6 +138,7 @@ class FineTuned(
         )
         return self
 
+    @undone_if_diverged
     def _one_pass(self, X, y, classes=None):
         """Train on one pass over minibatches, as `partial_fit`."""
         self._check_parameters()
@@ -194,7 +183,7 @@ class FineTuned(
         }
 
     def _sizes(self):
-        return np.ravel(self.hidden_layer_sizes).tolist()
+        return layer_sizes(self.hidden_layer_sizes)
 
     def _entries(self):
         """Names of what is known of every epoch."""

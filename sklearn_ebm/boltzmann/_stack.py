@@ -68,8 +68,8 @@ def new_stack(estimator, sizes, rng, *, learning_rate, n_iter, **settings):
 
 
 def one_a_layer(value, n_layers, name):
-    """A number for every layer: the same one, or those of a tuple."""
-    if not isinstance(value, (tuple, list)):
+    """A number for every layer: the same one, or several."""
+    if np.ndim(value) == 0:
         return [value] * n_layers
     if len(value) != n_layers:
         raise ValueError(

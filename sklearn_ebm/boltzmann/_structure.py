@@ -5,10 +5,18 @@ there are the same units and layers.
 """
 
 import sys
+from numbers import Integral
 
 import numpy as np
 
+from .._validation import Interval, TupleOf
 from ._columns import owners_of
+
+# What a parameter that says how large hidden layers are may be.
+LAYER_SIZES = [
+    TupleOf(Integral, 1, None, closed="left"),
+    Interval(Integral, 1, None, closed="left"),
+]
 
 
 def check_structure(estimator, fitted):
@@ -31,9 +39,14 @@ def check_structure(estimator, fitted):
             )
 
 
+def layer_sizes(sizes):
+    """Numbers of units of layers, given as an int or as several, in a list."""
+    return np.ravel(sizes).tolist()
+
+
 def sizes_in_words(sizes):
-    """Numbers of units of layers: an int, or several."""
-    return repr(tuple(np.ravel(sizes).tolist()))
+    """Numbers of units of layers."""
+    return repr(tuple(layer_sizes(sizes)))
 
 
 def unit_in_words(spec):

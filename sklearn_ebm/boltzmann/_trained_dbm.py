@@ -1,7 +1,5 @@
 """The training of deep Boltzmann machines."""
 
-from numbers import Integral
-
 import numpy as np
 
 from .._gibbs import Purpose
@@ -14,7 +12,7 @@ from ..units import UNBOUNDED, as_unit, kinds_of
 from ._dbm_pretraining import pretrain
 from ._fitted_dbm import FittedDBM, beside
 from ._starts import CLIP, START_RATE, first_units, wide_start
-from ._structure import sizes_in_words, visible_in_words
+from ._structure import layer_sizes, sizes_in_words, visible_in_words
 from ._trained import Training
 
 BERNOULLI = as_unit("bernoulli")
@@ -43,8 +41,7 @@ class TrainedDBM(Training, FittedDBM):
 
     @property
     def _hidden_sizes(self):
-        sizes = self.hidden_layer_sizes
-        return [int(n) for n in ([sizes] if isinstance(sizes, Integral) else sizes)]
+        return layer_sizes(self.hidden_layer_sizes)
 
     def _sizes(self, n_visible):
         return [n_visible, *self._hidden_sizes]
@@ -52,16 +49,6 @@ class TrainedDBM(Training, FittedDBM):
     def _shape(self, n_visible):
         sizes = self._sizes(n_visible)
         return sum(sizes[1::2]), sum(sizes[::2])
-
-    def _check_parameters(self):
-        super()._check_parameters()
-        sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object))
-        integers = [isinstance(n, Integral) and n >= 1 for n in sizes]
-        if not integers or not all(integers) or sizes.ndim != 1:
-            raise ValueError(
-                "hidden_layer_sizes must be integers of at least 1, got "
-                f"{self.hidden_layer_sizes!r}."
-            )
 
     def _structure(self):
         return {

@@ -4,6 +4,7 @@ from numbers import Integral, Real
 
 from .._validation import Interval, PairOf, StrOptions
 from ..units import Unit
+from ._structure import LAYER_SIZES
 from ._trained_dbm import TrainedDBM
 
 
@@ -20,7 +21,7 @@ class DBMTransformer(TrainedDBM):
 
     Parameters
     ----------
-    hidden_layer_sizes : tuple of int, default=(256, 256)
+    hidden_layer_sizes : int or array-like of int, default=(256, 256)
         Numbers of units of the hidden layers, from the bottom up.
 
     visible : str, Unit or list of (columns, str or Unit), default="bernoulli"
@@ -161,7 +162,7 @@ class DBMTransformer(TrainedDBM):
     """
 
     _parameter_constraints: dict = {
-        "hidden_layer_sizes": [tuple, list, Interval(Integral, 1, None, closed="left")],
+        "hidden_layer_sizes": LAYER_SIZES,
         "visible": [str, Unit, list],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],

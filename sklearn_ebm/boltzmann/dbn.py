@@ -6,7 +6,12 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._training import check_finite, epoch_order, minibatch_rates
+from .._training import (
+    check_finite,
+    epoch_order,
+    minibatch_rates,
+    undone_if_diverged,
+)
 from .._validation import (
     CallbackSupportMixin,
     Interval,
@@ -27,7 +32,13 @@ from ._stack import (
     restore,
     states_of,
 )
-from ._structure import check_structure, sizes_in_words, visible_in_words
+from ._structure import (
+    LAYER_SIZES,
+    check_structure,
+    layer_sizes,
+    sizes_in_words,
+    visible_in_words,
+)
 from ._up_down import UpDown
 from .rbm import RBM
 
@@ -48,7 +59,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
 
     Parameters
     ----------
-    hidden_layer_sizes : tuple of int, default=(256, 256)
+    hidden_layer_sizes : int or array-like of int, default=(256, 256)
         Numbers of hidden units, from the bottom up.
 
     visible : str, Unit or list of (columns, str or Unit), default="bernoulli"
@@ -186,7 +197,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
     """
 
     _parameter_constraints: dict = {
-        "hidden_layer_sizes": [TupleOf(Integral, 1, None, closed="left")],
+        "hidden_layer_sizes": LAYER_SIZES,
         "visible": RBM._parameter_constraints["visible"],
         "learning_rate": [
             Interval(Real, 0, None, closed="neither"),
@@ -252,6 +263,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
 
     # ---- Training ----
 
+    @undone_if_diverged
     @with_callbacks
     def fit(self, X, y=None):
         """Fit the model to the data X.
@@ -294,6 +306,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         callbacks.call_on_fit_task_end(**given, reconstruction_attributes=dict)
         return self
 
+    @undone_if_diverged
     def partial_fit(self, X, y=None):
         """Train every layer on one pass over the minibatches of a part of the data.
 
@@ -345,7 +358,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
 
     def _check_parameters(self):
         check_parameters(self)
-        if self.up_down_n_iter and len(self.hidden_layer_sizes) == 1:
+        if self.up_down_n_iter and len(layer_sizes(self.hidden_layer_sizes)) == 1:
             raise ValueError(
                 f"up_down_n_iter={self.up_down_n_iter!r} takes at least two hidden "
                 f"layers, got hidden_layer_sizes={self.hidden_layer_sizes!r}."
@@ -381,7 +394,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
     def _new_stack(self):
         return new_stack(
             self,
-            self.hidden_layer_sizes,
+            layer_sizes(self.hidden_layer_sizes),
             check_random_state(self.random_state),
             learning_rate=self.learning_rate,
             n_iter=self.n_iter,
