@@ -11,6 +11,7 @@ import time
 import numpy as np
 
 from ._rows import Rows
+from ._validation import is_watched
 
 # Longest stay in a kernel between two chances to be interrupted, in seconds.
 PATIENCE = 0.1
@@ -214,6 +215,53 @@ class Run:
         self.monitor, self.stopping = monitor, stopping
         self.pacer = Pacer(trainer.n_threads)
         self.n_batches = -(-division.n_rows // trainer.batch_size)
+
+    def epochs(self, model, callbacks, given):
+        """Yield the epochs of a `fit`, until it is enough; callbacks are told of each.
+
+        Parameters
+        ----------
+        model : estimator
+            What is fitted. Its `_fitted` gives callbacks its attributes so far.
+
+        callbacks : callback context
+            That of the fit.
+
+        given : dict
+            The data it was given.
+
+        Yields
+        ------
+        epoch : int
+            Its number, from 0.
+
+        rates : ndarray of shape (n_batches,)
+            Learning rates of its minibatches.
+
+        averaging : bool
+            Whether parameters are averaged over it.
+        """
+        watched = self.monitor is not None or is_watched(model)
+        for epoch in range(model.n_iter):
+            task = callbacks.subcontext(task_name="epoch")
+            task.call_on_fit_task_begin(estimator=model, **given)
+            rates = minibatch_rates(
+                model.learning_rate,
+                model.learning_rate_schedule,
+                epoch,
+                model.n_iter,
+                self.n_batches,
+            )
+            # Only the last epoch's average is kept, but a watcher may want to see, or
+            # to stop at, any epoch.
+            yield epoch, rates, model.average and (watched or epoch == model.n_iter - 1)
+            stop = task.call_on_fit_task_end(
+                estimator=model,
+                **given,
+                reconstruction_attributes=lambda: model._fitted(self),
+            )
+            if stop or (self.stopping is not None and self.stopping.done):
+                return
 
     def epoch(self, key, rates, averaging):
         """Show the trainer its rows once; returns what to enter in the history."""

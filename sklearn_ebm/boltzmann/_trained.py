@@ -12,7 +12,6 @@ from .._training import (
     Division,
     Run,
     gibbs_steps,
-    minibatch_rates,
     undone_if_diverged,
 )
 from .._validation import (
@@ -20,7 +19,6 @@ from .._validation import (
     check_parameters,
     check_rows,
     check_values,
-    is_watched,
     random_key,
     title,
     with_callbacks,
@@ -93,53 +91,32 @@ class Training(CallbackSupportMixin, TransformerMixin):
         else:
             division = self._initialise(data, rows)
         callbacks = self._init_callback_context(max_subtasks=self.n_iter)
-        callbacks.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        given = {"X": X, "y": y}
+        callbacks.call_on_fit_task_begin(estimator=self, **given)
         monitor = stopping = None
         if self.verbose or self.early_stopping or wants_history(self):
             monitor = self._monitor(data, division, drawn)
         if self.early_stopping:
             stopping = Stopping(self.monitor, self.tol, self.n_iter_no_change)
         run = Run(self._trainer(rows), division, monitor, stopping, self._tempered())
-        watched = monitor is not None or is_watched(self)
         try:
             if not goes_on:
                 self._prepare(run, data, rows)
-            for epoch in range(self.n_iter):
-                task = callbacks.subcontext(task_name="epoch")
-                task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            for epoch, rates, averaging in run.epochs(self, callbacks, given):
                 run.trainer.n_gibbs_steps = gibbs_steps(
                     self.n_gibbs_steps, epoch, self.n_iter
                 )
-                rates = minibatch_rates(
-                    self.learning_rate,
-                    self.learning_rate_schedule,
-                    epoch,
-                    self.n_iter,
-                    run.n_batches,
-                )
-                # Only the last epoch's average is kept, but a watcher may want
-                # to see, or to stop at, any epoch.
-                averaging = self.average and (watched or epoch == self.n_iter - 1)
                 if drawn:
                     # New chains of a model that is not new have to find it first.
                     n_sweeps = N_FIRST_SWEEPS if goes_on and epoch == 0 else 1
                     drawn.sweep(self._layers_of(run.trainer.parameters()), n_sweeps)
                 self._train_epoch(run, rates, averaging)
-                if task.call_on_fit_task_end(
-                    estimator=self,
-                    X=X,
-                    y=y,
-                    reconstruction_attributes=lambda: self._fitted(run),
-                ):
-                    break
-                if stopping is not None and stopping.done:
-                    break
         finally:
             # Also when interrupted: what has been learned is kept.
             self._store(run)
         self._warn_of_idle_units(data, division, drawn)
         callbacks.call_on_fit_task_end(
-            estimator=self, X=X, y=y, reconstruction_attributes=dict
+            estimator=self, **given, reconstruction_attributes=dict
         )
         return self
 

@@ -9,14 +9,13 @@ from sklearn.utils.validation import check_consistent_length
 
 from .._classifier import ClassifierTrainer
 from .._rows import Rows
-from .._training import Run, minibatch_rates, undone_if_diverged
+from .._training import Run, undone_if_diverged
 from .._validation import (
     CallbackSupportMixin,
     Interval,
     StrOptions,
     check_parameters,
     check_rows,
-    is_watched,
     random_key,
     title,
     with_callbacks,
@@ -315,30 +314,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             monitor = _HeldOut(X, codes, division.held_out, self._dtype())
             stopping = Stopping(self.monitor, self.tol, self.n_iter_no_change)
         run = Run(self._trainer(rows, codes, division), division, monitor, stopping)
-        watched = monitor is not None or is_watched(self)
         try:
-            for epoch in range(self.n_iter):
-                task = callbacks.subcontext(task_name="epoch")
-                task.call_on_fit_task_begin(estimator=self, **given)
-                rates = minibatch_rates(
-                    self.learning_rate,
-                    self.learning_rate_schedule,
-                    epoch,
-                    self.n_iter,
-                    run.n_batches,
-                )
-                # Only the last epoch's average is kept, but a watcher may want
-                # to see, or to stop at, any epoch.
-                averaging = self.average and (watched or epoch == self.n_iter - 1)
+            for _, rates, averaging in run.epochs(self, callbacks, given):
                 self._train_epoch(run, rates, averaging)
-                if task.call_on_fit_task_end(
-                    estimator=self,
-                    **given,
-                    reconstruction_attributes=lambda: self._fitted(run),
-                ):
-                    break
-                if stopping is not None and stopping.done:
-                    break
         finally:
             # Also when interrupted: what has been learned is kept.
             self._store(run)
