@@ -13,6 +13,11 @@ ctypedef fused bits_t:
     uint64_t
 
 
+cdef enum:
+    # Rows of a panel that are packed, or unpacked, together: the nearest cache holds them.
+    NEAR = 128
+
+
 cdef object aligned(Py_ssize_t n_bytes):
     """Zeroed bytes that start on a cache line."""
     raw = np.zeros(n_bytes + PANEL_BYTES, dtype=np.uint8)
@@ -110,21 +115,27 @@ cdef class Panels:
 
 cdef void _pack(Panels packed, const bits_t[:, ::1] columns) noexcept:
     cdef Py_ssize_t lanes = packed.leaves.lanes
-    cdef Py_ssize_t i, j
+    cdef Py_ssize_t p, block, first, stop, i, j
     cdef bits_t *panel
     with nogil:
-        for j in range(packed.n_columns):
-            panel = <bits_t *> (packed.data + j // lanes * packed.stride) + j % lanes
-            for i in range(packed.n_rows):
-                panel[i * lanes] = columns[j, i]
+        for p in range(packed.n_panels):
+            panel = <bits_t *> (packed.data + p * packed.stride)
+            for block in range((packed.n_rows + NEAR - 1) // NEAR):
+                first, stop = NEAR * block, min(NEAR * (block + 1), packed.n_rows)
+                for j in range(p * lanes, min(p * lanes + lanes, packed.n_columns)):
+                    for i in range(first, stop):
+                        panel[i * lanes + j - p * lanes] = columns[j, i]
 
 
 cdef void _unpack(Panels packed, bits_t[:, ::1] columns) noexcept:
     cdef Py_ssize_t lanes = packed.leaves.lanes
-    cdef Py_ssize_t i, j
+    cdef Py_ssize_t p, block, first, stop, i, j
     cdef const bits_t *panel
     with nogil:
-        for j in range(packed.n_columns):
-            panel = <bits_t *> (packed.data + j // lanes * packed.stride) + j % lanes
-            for i in range(packed.n_rows):
-                columns[j, i] = panel[i * lanes]
+        for p in range(packed.n_panels):
+            panel = <const bits_t *> (packed.data + p * packed.stride)
+            for block in range((packed.n_rows + NEAR - 1) // NEAR):
+                first, stop = NEAR * block, min(NEAR * (block + 1), packed.n_rows)
+                for j in range(p * lanes, min(p * lanes + lanes, packed.n_columns)):
+                    for i in range(first, stop):
+                        columns[j, i] = panel[i * lanes + j - p * lanes]
