@@ -45,6 +45,8 @@ DENSITY = {
     "pretrain_learning_rate": 0.05,
     "random_state": 0,
 }
+# Without pretraining, and too short for chains to tell the rest.
+SHORT = DENSITY | {"pretrain_n_iter": 0, "n_gibbs_steps": 1}
 CLASSES = {
     "pretrain_batch_size": 20,
     "pretrain_greedy_n_iter": 25,
@@ -58,8 +60,8 @@ DROPOUT = {"dropout": 0.3, "input_dropout": 0.1}
 # Of every run: settings and epochs.
 DENSITIES = {
     "likelihood": (DENSITY | {"pretrain_n_iter": 30}, 110),
-    "centred": (DENSITY | {"pretrain_n_iter": 0}, 30),
-    "uncentred": (DENSITY | {"pretrain_n_iter": 0, "centering": False}, 30),
+    "centred": (SHORT, 10),
+    "uncentred": (SHORT | {"centering": False}, 10),
 }
 CLASSIFIERS = {
     "fine-tuned": (CLASSES, 20),

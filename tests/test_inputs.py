@@ -31,6 +31,7 @@ from common import (
     name_of,
     outputs,
 )
+from sklearn_ebm import BernoulliRBM
 
 # ---- Sparse matrices ----
 
@@ -279,6 +280,29 @@ def test_rows_are_independent(estimator, dtype, subset, digits):
     of_all = {name: result[rows] for name, result in outputs(model, X).items()}
     assert_same(outputs(model, X[rows]), of_all)
     assert_same(outputs(model, sp.csr_array(X[rows])), of_all)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_numbers_in_wide_sparse_rows(dtype):
+    """Of which only the weights that are needed are packed."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((40, 900)) * (rng.random((40, 900)) < 0.02)).astype(dtype)
+    X[3] = 0
+    model = BernoulliRBM(20, n_iter=1, random_state=0).fit(X)
+    wanted = model.transform(X)
+    for rows in (slice(0, 1), slice(3, 5), slice(0, 12)):
+        assert 0 < np.count_nonzero(X[rows]) <= 225
+        few = sp.csr_array(X[rows])
+        assert_same(model.transform(few), wanted[rows])
+        assert_same(model.transform(_unsorted(few)), wanted[rows])
+    assert_same(model.transform(sp.csr_array(X[3:4])), wanted[3:4])
+    few = sp.csr_array(X[:1])
+    few.data[0] = 2
+    with pytest.warns(UserWarning, match=r"values in \[0, 1\]"):
+        model.transform(few)
+    few.data[0] = np.nan
+    with pytest.raises(ValueError, match="contains NaN"):
+        model.transform(few)
 
 
 @pytest.mark.parametrize("estimator", [LARGE_ESTIMATORS[0]], ids=name_of)

@@ -1,6 +1,7 @@
 """What every fitted restricted Boltzmann machine can do: the use of a model."""
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -11,12 +12,17 @@ from sklearn.utils.validation import check_is_fitted
 from .._gibbs import Layer, half_sweep
 from .._missing import fill_mean_field, missing_values
 from .._panels import Panels
+from .._rows import Rows
 from .._scores import score_rows
 from .._validation import check_restored, check_rows, check_states, check_values
 from ..layered import Layered
 from ..samplers import Chains, Gibbs
 from ..samplers._chains import given
 from ._sampling import Sampling
+
+# Numbers in sparse rows, as a share of the features, for which only some of the weights
+# are packed: otherwise that would take longer than all the rest.
+FEW = 0.25
 
 
 class FittedRBM(
@@ -44,7 +50,11 @@ class FittedRBM(
         """
         check_is_fitted(self)
         X, rows = check_rows(self, X, scan=False, fill=self._mean_field())
-        means = means_of(rows, self._up(rows.dtype))
+        if sp.issparse(X) and 0 < X.nnz <= FEW * X.shape[1]:
+            rows, up = self._of_active(X, rows.dtype)
+        else:
+            up = self._up(rows.dtype)
+        means = means_of(rows, up)
         check_values(self, X, rows)
         return means
 
@@ -188,6 +198,14 @@ class FittedRBM(
         """Return the direction visible -> hidden, for data of this dtype."""
         components = self.components_.astype(dtype, copy=False)
         return Layer(Panels.from_columns(components), self.intercept_hidden_)
+
+    def _of_active(self, X, dtype):
+        """Return sparse rows, and `_up`, without the features that all rows lack."""
+        columns, places = np.unique(X.indices, return_inverse=True)
+        shape = X.shape[0], len(columns)
+        rows = Rows(sp.csr_array((X.data, places, X.indptr), shape), dtype, False)
+        components = self.components_[:, columns].astype(dtype, copy=False)
+        return rows, Layer(Panels.from_columns(components), self.intercept_hidden_)
 
     def _down(self, dtype):
         """Return the direction hidden -> visible, for states of this dtype."""
