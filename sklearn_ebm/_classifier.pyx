@@ -805,9 +805,9 @@ cdef class ClassifierTrainer:
         cdef ActiveRows of_row, lists
         cdef Py_ssize_t r, i
         cdef int32_t k
+        memset(&lists, 0, sizeof(lists))
         lists.stride = n
         lists.length = <int32_t *> room
-        lists.value = NULL
         lists.index = <uint32_t *> (room + 4 * FEATURES)
         if self.room.active.value != NULL:
             lists.value = room + 4 * FEATURES * (n + 1)

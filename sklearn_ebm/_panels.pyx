@@ -14,7 +14,7 @@ ctypedef fused bits_t:
 
 
 cdef enum:
-    # Rows of a panel that are packed, or unpacked, together: the nearest cache holds them.
+    # Rows of a panel that are packed (or unpacked) while the nearest cache holds them.
     NEAR = 128
 
 

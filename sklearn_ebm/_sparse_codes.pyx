@@ -268,6 +268,7 @@ cdef void multiply_into(
     cdef ActiveRows values
     cdef int32_t n
     cdef Py_ssize_t j
+    memset(&values, 0, sizeof(values))
     values.value = <void *> (room + by.n_panels * PANEL_BYTES)
     values.index = <uint32_t *> (<double *> values.value + by.n_rows)
     values.length = &n
@@ -444,6 +445,7 @@ def update_atoms(
     cdef ActiveRows others
     cdef int32_t n
     cdef double norm
+    memset(&others, 0, sizeof(others))
     others.index, others.value, others.length = index, value, &n
     with nogil:
         for k in range(start, stop):
