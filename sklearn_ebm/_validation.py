@@ -360,7 +360,7 @@ def check_restored(estimator, shapes):
     for name, wanted in shapes.items():
         found = getattr(estimator, name, None)
         if isinstance(wanted, list):
-            found = [np.shape(each) for each in found or []]
+            found = [] if found is None else [np.shape(each) for each in found]
         else:
             found = np.shape(found)
         if found != wanted:
