@@ -23,7 +23,12 @@ from sklearn_ebm.factors._em import (
     step,
 )
 from sklearn_ebm.factors._gaussian import FactorGaussian
-from sklearn_ebm.factors._profile import Covariance, Rows, SketchedRows, loadings_at
+from sklearn_ebm.factors._profile import (
+    CentredRows,
+    Covariance,
+    SketchedRows,
+    loadings_at,
+)
 from sklearn_ebm.factors._rotations import _quartimin, rotate
 
 
@@ -181,7 +186,7 @@ def test_eigenvectors_are_the_same_by_every_way():
     sketched = SketchedRows(X, mean, 100, 1e-14, np.random.default_rng(0))
     sketched.thorough = True
     wanted_values, wanted = Covariance(X, mean).leading(noise, 3)
-    for data in (Rows(X, mean), sketched):
+    for data in (CentredRows(X, mean), sketched):
         for _ in range(50):
             values, vectors = data.leading(noise, 3)
         np.testing.assert_allclose(data.variances, X.var(axis=0), rtol=1e-12)

@@ -26,7 +26,7 @@ from .._validation import (
     with_callbacks,
 )
 from ..monitoring import extended
-from ._fine_tuning_run import Division, Run
+from ._fine_tuning_run import FineTuning, TargetDivision
 from ._stack import new_stack, one_a_layer, pretrain, recognition
 from ._structure import LAYER_SIZES, check_structure, layer_sizes, sizes_in_words
 
@@ -127,7 +127,7 @@ class FineTuned(
         callbacks.call_on_fit_task_begin(estimator=self, **given)
         if self.pretrain and not goes_on:
             self._pretrain(X)
-        run = Run(self, self._inputs(X, True), targets, division)
+        run = FineTuning(self, self._inputs(X, True), targets, division)
         try:
             self._fine_tune(run, callbacks, given)
         finally:
@@ -153,7 +153,7 @@ class FineTuned(
             rate = float(self._rate())
             self._enter({"learning_rate": rate, "seconds": 0.0, "loss": np.nan})
             return self
-        run = Run(self, self._inputs(X, True), targets, division)
+        run = FineTuning(self, self._inputs(X, True), targets, division)
         try:
             self._enter(run.epoch(np.full(run.n_batches, self._rate())))
         finally:
@@ -244,7 +244,7 @@ class FineTuned(
     def _divide(self, known, key):
         """Return which rows are trained on and which held out."""
         fraction = self.validation_fraction if self.early_stopping else 0
-        return Division(known, fraction, key)
+        return TargetDivision(known, fraction, key)
 
     def _first_params(self, rows, state, rng):
         """Return the parameters of a new net, before the pretraining."""

@@ -3,17 +3,17 @@
 from numbers import Real
 
 import numpy as np
-from scipy.special import log_softmax, softmax
-from sklearn.base import ClassifierMixin
+from scipy.special import log_softmax
 from sklearn.utils.class_weight import compute_class_weight
 
 from .._network import Softmax
 from .._validation import StrOptions
 from ._fine_tuned import FineTuned, partial_fit_available
 from ._labels import check_classes, check_labels, codes_of
+from ._predicted_labels import PredictedLabels
 
 
-class FineTunedClassifier(ClassifierMixin, FineTuned):
+class FineTunedClassifier(PredictedLabels, FineTuned):
     """What a pretrained net needs to learn labels, and to tell them.
 
     An estimator that derives from it has the parameters `class_weight` and
@@ -68,71 +68,9 @@ class FineTunedClassifier(ClassifierMixin, FineTuned):
 
     # ---- Use ----
 
-    def predict(self, X):
-        """Predict the labels of X.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            The most probable labels.
-        """
-        best = self._outputs(X).argmax(axis=1)
-        return self.classes_[best]
-
-    def predict_proba(self, X):
-        """Compute the probabilities of the labels.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data.
-
-        Returns
-        -------
-        p : ndarray of shape (n_samples, n_classes)
-            Probabilities, in the order of `classes_`.
-        """
-        return softmax(self._outputs(X), axis=1)
-
-    def predict_log_proba(self, X):
-        """Compute the logarithms of the probabilities of the labels.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data.
-
-        Returns
-        -------
-        log_p : ndarray of shape (n_samples, n_classes)
-            Log-probabilities in nats, in the order of `classes_`. Finite also where
-            `predict_proba` rounds to 0.
-        """
-        return log_softmax(self._outputs(X), axis=1)
-
-    def decision_function(self, X):
-        """Compute how much speaks for each label.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Data.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples, n_classes) or (n_samples,)
-            ``log p(y|x)`` less its mean over the labels; with two labels, the
-            log-odds of ``classes_[1]``. In nats.
-        """
+    def _label_scores(self, X):
         scores = self._outputs(X)
-        if scores.shape[1] == 2:
-            return scores[:, 1] - scores[:, 0]
-        return scores - scores.mean(axis=1, keepdims=True)
+        return scores, scores.dtype
 
     # ---- Targets ----
 

@@ -10,7 +10,7 @@ from .._training import Pacer, check_finite, epoch_order, rows_to_hold_out
 from ..monitoring import Stopping
 
 
-class Division:
+class TargetDivision:
     """Rows to train on, and rows held out of the training."""
 
     def __init__(self, known, fraction, key):
@@ -20,7 +20,7 @@ class Division:
         self.training = np.setdiff1d(rows, self.held_out)
 
 
-class Run:
+class FineTuning:
     """The fine-tuning of one call of `fit` or `partial_fit`."""
 
     def __init__(self, model, X, targets, division):

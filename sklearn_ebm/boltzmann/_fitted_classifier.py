@@ -2,10 +2,9 @@
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import log_softmax, logsumexp, softmax
+from scipy.special import logsumexp, softmax
 from sklearn.base import (
     BaseEstimator,
-    ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
@@ -24,6 +23,7 @@ from .._validation import (
     random_key,
 )
 from ._labels import codes_of
+from ._predicted_labels import PredictedLabels
 
 # Rows whose hidden fields are held at a time.
 CHUNK = 2000
@@ -32,7 +32,7 @@ DRAW_LABEL, DRAW_START = 4, 5
 
 
 class FittedClassifier(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator
+    PredictedLabels, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
     """The use of a classification RBM.
 
@@ -40,74 +40,6 @@ class FittedClassifier(
     `label_components_`, the intercepts and `visible_mean_`, and has the parameter
     `random_state`.
     """
-
-    def predict(self, X):
-        """Predict the labels of X.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Values of the visible units.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            The most probable labels.
-        """
-        scores, _ = self._scores(X)
-        return self.classes_[scores.argmax(axis=1)]
-
-    def predict_proba(self, X):
-        """Compute the probabilities of the labels, p(y|v=X), exactly.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Values of the visible units.
-
-        Returns
-        -------
-        p : ndarray of shape (n_samples, n_classes)
-            Probabilities, in the order of `classes_`.
-        """
-        scores, rows = self._scores(X)
-        return softmax(scores, axis=1).astype(rows.dtype)
-
-    def predict_log_proba(self, X):
-        """Compute the logarithms of the probabilities of the labels.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Values of the visible units.
-
-        Returns
-        -------
-        log_p : ndarray of shape (n_samples, n_classes)
-            Log-probabilities in nats, in the order of `classes_`. Finite also where
-            `predict_proba` rounds to 0.
-        """
-        scores, rows = self._scores(X)
-        return log_softmax(scores, axis=1).astype(rows.dtype)
-
-    def decision_function(self, X):
-        """Compute how much speaks for each label.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Values of the visible units.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples, n_classes) or (n_samples,)
-            ``log p(y|v)`` less its mean over the labels; with two labels, the
-            log-odds of ``classes_[1]``. In nats.
-        """
-        scores, rows = self._scores(X)
-        if scores.shape[1] == 2:
-            return (scores[:, 1] - scores[:, 0]).astype(rows.dtype)
-        return (scores - scores.mean(axis=1, keepdims=True)).astype(rows.dtype)
 
     def transform(self, X):
         """Compute the probabilities of the hidden units, p(h=1|v=X).
@@ -239,6 +171,10 @@ class FittedClassifier(
                 half_sweep(rows, label, fields=fields)
                 codes = _draw_labels(fields, key, at)
         return v
+
+    def _label_scores(self, X):
+        scores, rows = self._scores(X)
+        return scores, rows.dtype
 
     def _scores(self, X):
         """Scores of all classes, and the Rows of X."""

@@ -80,7 +80,7 @@ def codes_of(y, classes):
     return np.searchsorted(classes, y)
 
 
-class Division:
+class LabelDivision:
     """Rows to train on, and labelled rows held out of the training.
 
     Attributes

@@ -191,7 +191,7 @@ class TrainedDBM(Training, FittedDBM):
         }
 
     def _view(self, parameters, mean):
-        return _View(self, self._public(parameters))
+        return _DeepView(self, self._public(parameters))
 
     def _warn_of_idle_units(self, X, division, drawn):
         """Hidden units of one layer may well say the same of every row."""
@@ -203,7 +203,7 @@ class TrainedDBM(Training, FittedDBM):
             self._state = self._state | {"latent_offset": offset}
 
 
-class _View:
+class _DeepView:
     """Parameters at some moment of the training, as a monitor looks at them."""
 
     def __init__(self, estimator, fitted):

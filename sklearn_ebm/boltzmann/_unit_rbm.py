@@ -1,5 +1,7 @@
 """Restricted Boltzmann machines with units of any kinds."""
 
+from functools import wraps
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -8,9 +10,7 @@ from .._machines import Machine, chunks
 from .._missing import fill_mean_field
 from .._unit_trainer import UnitTrainer
 from .._units import Kind, Wanted, evaluate
-from .._validation import (
-    check_states,
-)
+from .._validation import check_states
 from ..layered import Layered
 from ..units import as_unit, check_pair, kinds_of
 from ._normaliser import kept_log_z
@@ -23,10 +23,23 @@ from ._unit_columns import UnitColumns
 NOT_OF_BITS = "n_categories_", "variance_", "visible_scale_", "_log_z"
 
 
-class UnitsRBM(UnitColumns, TrainedRBM):
-    """What `RBM` and its named variants share; two Bernoulli layers are left alone.
+def unless_bits(method):
+    """Leave two layers of bits to the method of this name that the class inherits."""
 
-    An estimator that derives from it has `visible`, `hidden` and `standardize`.
+    @wraps(method)
+    def chosen(self, *args, **kwargs):
+        if self._bits:
+            return getattr(super(UnitsRBM, self), method.__name__)(*args, **kwargs)
+        return method(self, *args, **kwargs)
+
+    return chosen
+
+
+class UnitsRBM(UnitColumns, TrainedRBM):
+    """What `RBM` and its named variants share.
+
+    Two Bernoulli layers are bits, and do what they do in `BernoulliRBM`. An estimator
+    that derives from this class has `visible`, `hidden` and `standardize`.
     """
 
     # What only Bernoulli units have kernels for.
@@ -43,6 +56,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
 
     # ---- Use ----
 
+    @unless_bits
     def transform(self, X):
         """Compute the means of the hidden units, given the visible ones.
 
@@ -56,17 +70,15 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         h : ndarray of shape (n_samples, n_components)
             Means of the hidden units.
         """
-        if self._bits:
-            return super().transform(X)
         X, machine = self._check_use(X)
         return np.vstack([machine.up.means(c) for c in chunks(X, machine.dtype)])
 
+    @unless_bits
     def _transform_again(self, X):
-        if self._bits:
-            return super()._transform_again(X)
         X, machine = self._check_use(X, quiet=True)
         return np.vstack([machine.up.means(c) for c in chunks(X, machine.dtype)])
 
+    @unless_bits
     def inverse_transform(self, X):
         """Compute the means of the visible units, given the hidden ones.
 
@@ -81,14 +93,13 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             Means of the visible units; the likeliest category where a column holds
             codes of categories.
         """
-        if self._bits:
-            return super().inverse_transform(X)
         check_is_fitted(self)
         X, _ = check_states(self, X, self.components_.shape[0], "X", quiet=True)
         machine = self._machine(X.dtype)
         means = [machine.down.means(c) for c in chunks(X, machine.dtype)]
         return self._columns().decode(np.vstack(means))
 
+    @unless_bits
     def free_energy(self, X):
         """Compute the free energy F(v) = -log sum_h exp(-E(v, h)).
 
@@ -102,11 +113,10 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         free_energy : ndarray of shape (n_samples,)
             Free energies in nats, so that ``log p(v) = -F(v) - log Z``.
         """
-        if self._bits:
-            return super().free_energy(X)
         X, machine = self._check_use(X)
         return machine.free_energy(X)
 
+    @unless_bits
     def score_samples(self, X):
         """Compute the log-likelihood of X (of two Bernoulli layers the pseudo-).
 
@@ -128,11 +138,10 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             Log-likelihoods in nats; of columns of counts and categories those of
             probabilities, of real ones those of densities.
         """
-        if self._bits:
-            return super().score_samples(X)
         free_energy = self.free_energy(X)
         return -free_energy - kept_log_z(self)
 
+    @unless_bits
     def gibbs(self, v):
         """Perform one Gibbs sampling step.
 
@@ -151,36 +160,33 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         Successive calls use fresh random bits; the sequence of calls is
         reproducible from the `random_state` of the fit.
         """
-        if self._bits:
-            return super().gibbs(v)
         X, machine = self._check_use(v)
         key, step = self._draws()
         self._use_draws(1)
         return self._columns().decode(machine.sweep(X, key, step)[1])
 
+    @unless_bits
     def _encode_missing(self, X, missing):
-        if self._bits:
-            return super()._encode_missing(X, missing)
         return self._encode_missing_columns(X, missing)
 
+    @unless_bits
     def _decode(self, V):
-        V = super()._decode(V)
-        return V if self._bits else self._columns().decode(V)
+        return self._columns().decode(super()._decode(V))
 
     def _check_use(self, X, quiet=False):
         """Validate data to use the model on: visible units, and a machine for them."""
         X, dtype = self._read(X, quiet=quiet)
         return X, self._machine(dtype)
 
+    @unless_bits
     def _encode(self, X, fixed=False):
-        return X if self._bits else self._encode_columns(X)
+        return self._encode_columns(X)
 
     def _machine(self, dtype):
         return Machine(self._layered(), dtype if dtype == np.float32 else np.float64)
 
+    @unless_bits
     def _layered(self):
-        if self._bits:
-            return super()._layered()
         check_is_fitted(self)
         columns = self._columns()
         bias = self.intercept_visible_.astype(float)
@@ -230,9 +236,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         self.__dict__.pop("_log_z", None)
         return self._read_training(X, drawn, goes_on, as_unit(self.hidden))
 
+    @unless_bits
     def _first_state(self, components, X, dtype, division):
-        if self._bits:
-            return super()._first_state(components, X, dtype, division)
         columns, mean = self._columns(), division.column_means
         start = first_units(columns, X, division, self.standardize)
         shift, scale, bias = start["shift"], start["scale"], start["bias"]
@@ -259,9 +264,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             "visible_scale": start["visible_scale"],
         }
 
+    @unless_bits
     def _kernel(self, rows, **settings):
-        if self._bits:
-            return super()._kernel(rows, **settings)
         state, columns = self._state, self._columns()
         offset = (state["visible_offset"] - state["shift"]) / state["scale"]
         hidden = as_unit(self.hidden)
@@ -301,9 +305,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         self._state = state
         super()._store(run)
 
+    @unless_bits
     def _first_chains(self, n_chains, key, step):
-        if self._bits:
-            return super()._first_chains(n_chains, key, step)
         state = self._state
         seen = (state["visible_offset"] - state["shift"]) / state["scale"]
         seen = seen / np.exp(state["log_variance"].astype(float))
@@ -318,9 +321,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             purpose=int(Purpose.DRAW_SWAP),
         )
 
+    @unless_bits
     def _public(self, parameters):
-        if self._bits:
-            return super()._public(parameters)
         components, hidden, visible, log_variance = (
             x.astype(float) for x in parameters
         )
@@ -337,19 +339,17 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         }
         return {name: value.astype(dtype) for name, value in fitted.items()}
 
+    @unless_bits
     def _layers_of(self, parameters):
-        if self._bits:
-            return super()._layers_of(parameters)
         return self._view(parameters, None).layers
 
+    @unless_bits
     def _view(self, parameters, mean):
-        if self._bits:
-            return super()._view(parameters, mean)
-        return _View(self, self._public(parameters))
+        return _UnitView(self, self._public(parameters))
 
+    @unless_bits
     def _warn_of_idle_units(self, X, division, drawn):
-        if self._bits:
-            super()._warn_of_idle_units(X, division, drawn)
+        pass  # only bits are off or on
 
     def __setstate__(self, state):
         super().__setstate__(state)
@@ -357,7 +357,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             self._columns()
 
 
-class _View:
+class _UnitView:
     """Parameters at some moment of the training, as a monitor looks at them."""
 
     def __init__(self, estimator, fitted):

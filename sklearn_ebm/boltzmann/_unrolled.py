@@ -73,7 +73,7 @@ class Unrolled:
                     "dbm_intercepts_": dbm.intercepts_,
                     "dbm_variance_": dbm.variance_,
                 }
-                params = unrolled(recognition(learned))
+                params = unrolled(mean_field_layers(learned))
                 params += model._state["params"][len(params) :]
                 model._state |= {"dbm": learned, "params": params}
                 model.__dict__.update(model._public(params, model._state))
@@ -104,7 +104,7 @@ class Unrolled:
         if len(model.components_) == 1:
             return X
         machine = DeepMachine(
-            recognition(vars(model)),
+            mean_field_layers(vars(model)),
             model.coefs_[0].dtype,
             n_steps=model.n_mean_field_steps,
             tolerance=TOLERANCE,
@@ -173,7 +173,7 @@ def net_sizes(layers, n_outputs):
     return [sum(layers[::2]), sum(layers[1::2]), *latent, n_outputs]
 
 
-def recognition(learned):
+def mean_field_layers(learned):
     """Return the machine that does the mean field of the layers above the visible one.
 
     Parameters

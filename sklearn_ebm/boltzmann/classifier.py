@@ -22,7 +22,7 @@ from .._validation import (
 )
 from ..monitoring import Stopping, extended
 from ._fitted_classifier import FittedClassifier, scores_of
-from ._labels import Division, check_classes, check_labels, codes_of
+from ._labels import LabelDivision, check_classes, check_labels, codes_of
 from ._structure import check_structure
 
 # What is known of every epoch.
@@ -389,7 +389,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         rng = check_random_state(self.random_state)
         key = self._state["key"] if goes_on else random_key(rng)
         fraction = self.validation_fraction if self.early_stopping else 0
-        division = Division(codes, fraction, key)
+        division = LabelDivision(codes, fraction, key)
         if goes_on:
             self._go_on(rows)
         else:

@@ -46,7 +46,7 @@ SCALE_ROWS = 2000
 
 
 @dataclass(frozen=True)
-class Moments:
+class SourceMoments:
     """What a pass over the data finds at one unmixing matrix.
 
     `energies` are the means of the sources' and `loss` is in nats a row, `gradient`
@@ -84,7 +84,7 @@ def moments(Z, W, sources):
     pacer.run(kernel, n_rounds)
     inside = np.ix_(places, places)
     energies = energies.sum(axis=0)[places] / n + sources.log_norms()
-    return Moments(
+    return SourceMoments(
         energies,
         float(energies.sum() - np.linalg.slogdet(W)[1]),
         products.sum(axis=0)[inside] / n - np.eye(k),

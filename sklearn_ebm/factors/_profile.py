@@ -80,7 +80,7 @@ class Ascent:
 
     Parameters
     ----------
-    data : Covariance, Rows or SketchedRows
+    data : Covariance, CentredRows or SketchedRows
     n_components : int
     noise : ndarray of shape (n_features,)
         Noise variances to start from.
@@ -175,7 +175,7 @@ def describe(X, n_components=0, *, exact, n_power=0, accuracy=0.0, rng=None):
     if n_features <= n_rows and (exact or small):
         return Covariance(X, mean)
     if exact or n_rows <= EXACT // 2 or n_components + OVERSAMPLING >= n_rows:
-        return Rows(X, mean)
+        return CentredRows(X, mean)
     return SketchedRows(X, mean, n_power, accuracy, rng)
 
 
@@ -199,7 +199,7 @@ class Covariance:
         return values, vectors.T
 
 
-class Rows:
+class CentredRows:
     """Centred rows, fewer than features: exact, by their products with each other."""
 
     def __init__(self, X, mean):
@@ -216,8 +216,8 @@ class Rows:
         return values, vectors / np.where(norms > 0, norms, 1)
 
 
-class SketchedRows(Rows):
-    """Centred rows, too many for `Rows`: by subspace iteration.
+class SketchedRows(CentredRows):
+    """Centred rows, too many for `CentredRows`: by subspace iteration.
 
     The search goes on from the loadings found for the last noise variances, so that
     few products are needed once these change little. Until it is to be `thorough`,

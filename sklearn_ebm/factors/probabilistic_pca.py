@@ -261,7 +261,7 @@ class Spectrum:
 
     Parameters
     ----------
-    data : Covariance or Rows
+    data : Covariance or CentredRows
     n_components : int
     """
 

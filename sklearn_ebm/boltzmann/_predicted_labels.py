@@ -1,0 +1,82 @@
+"""What classifiers tell of labels, once they have a score for each."""
+
+from scipy.special import log_softmax, softmax
+from sklearn.base import ClassifierMixin
+
+
+class PredictedLabels(ClassifierMixin):
+    """Labels, and their probabilities.
+
+    An estimator that derives from it sets `classes_` and has `_label_scores`, which
+    returns log p(y|v) of all labels for every row, up to what the labels share, and
+    the dtype that results are to have.
+    """
+
+    def predict(self, X):
+        """Predict the labels of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            The most probable labels.
+        """
+        scores, _ = self._label_scores(X)
+        return self.classes_[scores.argmax(axis=1)]
+
+    def predict_proba(self, X):
+        """Compute the probabilities of the labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        p : ndarray of shape (n_samples, n_classes)
+            Probabilities, in the order of `classes_`.
+        """
+        scores, dtype = self._label_scores(X)
+        return softmax(scores, axis=1).astype(dtype, copy=False)
+
+    def predict_log_proba(self, X):
+        """Compute the logarithms of the probabilities of the labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        log_p : ndarray of shape (n_samples, n_classes)
+            Log-probabilities in nats, in the order of `classes_`. Finite also where
+            `predict_proba` rounds to 0.
+        """
+        scores, dtype = self._label_scores(X)
+        return log_softmax(scores, axis=1).astype(dtype, copy=False)
+
+    def decision_function(self, X):
+        """Compute how much speaks for each label.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_classes) or (n_samples,)
+            ``log p(y|v)`` less its mean over the labels; with two labels, the
+            log-odds of ``classes_[1]``. In nats.
+        """
+        scores, dtype = self._label_scores(X)
+        if scores.shape[1] == 2:
+            return (scores[:, 1] - scores[:, 0]).astype(dtype, copy=False)
+        scores = scores - scores.mean(axis=1, keepdims=True)
+        return scores.astype(dtype, copy=False)
