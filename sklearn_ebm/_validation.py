@@ -76,10 +76,12 @@ __all__ = [
     "check_missing",
     "check_names",
     "check_parameters",
+    "check_restored",
     "check_rows",
     "check_states",
     "check_table",
     "check_values",
+    "check_width",
     "column_indices",
     "input_names",
     "is_nan",
@@ -348,6 +350,14 @@ def check_choice(value, name, choices):
     if value not in choices:
         raise ValueError(
             f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}."
+        )
+
+
+def check_width(X, n_columns, columns):
+    """Refuse input of `inverse_transform` with other than so many such columns."""
+    if X.shape[1] != n_columns:
+        raise ValueError(
+            f"X has {X.shape[1]} columns, but there are {n_columns} {columns}."
         )
 
 

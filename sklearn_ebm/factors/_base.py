@@ -14,6 +14,7 @@ from .._validation import (
     check_count,
     check_mask,
     check_restored,
+    check_width,
     random_generator,
     random_key,
     refuse_not_finite,
@@ -69,11 +70,7 @@ class GaussianFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         check_is_fitted(self)
         X = check_array(X, dtype=FLOATS, input_name="X")
-        if X.shape[1] != len(self.components_):
-            raise ValueError(
-                f"X has {X.shape[1]} columns, but {type(self).__name__} has "
-                f"{len(self.components_)} components."
-            )
+        check_width(X, len(self.components_), "components")
         found = self.mean_ + X @ self.components_
         return found.astype(X.dtype, copy=False)
 

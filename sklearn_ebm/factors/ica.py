@@ -24,6 +24,7 @@ from .._validation import (
     check_count,
     check_parameters,
     check_restored,
+    check_width,
     random_generator,
     random_key,
 )
@@ -448,11 +449,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
-        n_components = len(self.components_)
-        if X.shape[1] != n_components:
-            raise ValueError(
-                f"X has {X.shape[1]} columns, but there are {n_components} components."
-            )
+        check_width(X, len(self.components_), "components")
         return X @ self.mixing_.T.astype(X.dtype) + self._mean(X.dtype)
 
     def energy(self, X):

@@ -15,7 +15,13 @@ from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from .._validation import Interval, StrOptions, check_parameters, check_restored
+from .._validation import (
+    Interval,
+    StrOptions,
+    check_parameters,
+    check_restored,
+    check_width,
+)
 
 # Numbers in a block of expanded frames.
 BLOCK_SIZE = 2**18
@@ -284,12 +290,7 @@ class SlowFeatureAnalysis(
         """
         check_is_fitted(self)
         X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
-        n_components = len(self.components_)
-        if X.shape[1] != n_components:
-            raise ValueError(
-                f"X has {X.shape[1]} columns, but there are {n_components} slow "
-                "features."
-            )
+        check_width(X, len(self.components_), "slow features")
         return X @ self.mixing_.T.astype(X.dtype) + self.mean_.astype(X.dtype)
 
     @property

@@ -20,6 +20,7 @@ from .._validation import (
     StrOptions,
     check_parameters,
     check_restored,
+    check_width,
     random_key,
     with_callbacks,
 )
@@ -437,11 +438,7 @@ class SparseCoding(
         codes = check_array(
             X, accept_sparse="csr", dtype=DTYPES, order="C", input_name="X"
         )
-        if codes.shape[1] != len(self.components_):
-            raise ValueError(
-                f"X has {codes.shape[1]} columns, but there are "
-                f"{len(self.components_)} atoms."
-            )
+        check_width(codes, len(self.components_), "atoms")
         if sp.issparse(codes):
             return codes @ self.components_.astype(codes.dtype, copy=False)
         return product(codes, self.components_)
