@@ -9,7 +9,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from common import assert_same, fitted_floats
 from reference import generator
-from sklearn_ebm import RBM
+from sklearn_ebm import RBM, DBMTransformer, DBNTransformer, RBMImputer
 from sklearn_ebm._validation import column_indices
 from sklearn_ebm.boltzmann._columns import Columns
 from sklearn_ebm.units import Categorical, Mixed, Spin
@@ -93,6 +93,13 @@ def test_wrong_columns_are_refused(visible, message):
     X = np.sign(generator(662).normal(size=(20, 3)))
     with pytest.raises(ValueError, match=re.escape(message)):
         RBM(2, visible=visible).fit(X)
+
+
+@pytest.mark.parametrize("estimator", [RBM, DBNTransformer, DBMTransformer, RBMImputer])
+def test_every_estimator_refuses_an_unknown_name_alike(estimator):
+    message = f"The 'visible' parameter of {estimator.__name__} must be a str among"
+    with pytest.raises(ValueError, match=message):
+        estimator(2, visible="sign").fit(np.ones((20, 3)))
 
 
 def test_names_that_are_not_there_are_refused():

@@ -6,9 +6,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._missing import fill_mean_field, missing_values
 from .._units import Kind
-from .._validation import check_rows
-from ..units import check_pair
+from .._validation import StrOptions, check_rows
+from ..units import BY_NAME, Unit, check_pair
 from ._columns import Columns
+
+# What the parameter `visible` takes.
+VISIBLE = [StrOptions({*BY_NAME, "categorical"}), Unit, list]
 
 
 class UnitColumns:

@@ -3,9 +3,9 @@
 from numbers import Integral, Real
 
 from .._validation import Interval, PairOf, StrOptions
-from ..units import Unit
 from ._structure import LAYER_SIZES
 from ._trained_dbm import TrainedDBM
+from ._unit_columns import VISIBLE
 
 
 class DBMTransformer(TrainedDBM):
@@ -163,7 +163,7 @@ class DBMTransformer(TrainedDBM):
 
     _parameter_constraints: dict = {
         "hidden_layer_sizes": LAYER_SIZES,
-        "visible": [str, Unit, list],
+        "visible": VISIBLE,
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "n_iter": [Interval(Integral, 0, None, closed="left")],

@@ -39,8 +39,8 @@ from ._structure import (
     sizes_in_words,
     visible_in_words,
 )
+from ._unit_columns import VISIBLE
 from ._up_down import UpDown
-from .rbm import RBM
 
 # Makes the random key of the up-down algorithm another than that of the top.
 UP_DOWN_KEY = 0xC2B2AE3D27D4EB4F
@@ -198,7 +198,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
 
     _parameter_constraints: dict = {
         "hidden_layer_sizes": LAYER_SIZES,
-        "visible": RBM._parameter_constraints["visible"],
+        "visible": VISIBLE,
         "learning_rate": [
             Interval(Real, 0, None, closed="neither"),
             TupleOf(Real, 0, None, closed="neither"),

@@ -3,10 +3,9 @@
 from numbers import Integral, Real
 
 from .._validation import Interval, PairOf, StrOptions
-from ..units import Unit
+from ..units import BY_NAME, Unit
+from ._unit_columns import VISIBLE
 from ._unit_rbm import UnitsRBM
-
-NAMES = {"bernoulli", "spin", "gaussian", "relu", "poisson"}
 
 
 class RBM(UnitsRBM):
@@ -221,8 +220,8 @@ class RBM(UnitsRBM):
 
     _parameter_constraints: dict = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "visible": [StrOptions(NAMES | {"categorical"}), Unit, list],
-        "hidden": [StrOptions(NAMES), Unit],
+        "visible": VISIBLE,
+        "hidden": [StrOptions(set(BY_NAME)), Unit],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "n_iter": [Interval(Integral, 0, None, closed="left")],
