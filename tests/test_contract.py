@@ -9,6 +9,7 @@ wrong arguments in test_bad_inputs.py.
 import copy
 import inspect
 import pickle
+import re
 
 import joblib
 import numpy as np
@@ -367,7 +368,7 @@ def test_verbose_prints_a_line_an_iteration(estimator, digits, capsys):
         first = model.pretrain_n_iter * (model.n_layers_ - 2)
     assert len(lines) == first + model.n_iter_
     trained = type(getattr(model, "rbm_", model)).__name__
-    assert all(trained in line for line in lines)
+    assert all(re.match(rf"\[{trained}.*\] Iteration \d+, ", line) for line in lines)
     assert printed.err == ""
     assert_same(fitted_floats(model), fitted_floats(quiet))
     assert_same(outputs(model, digits), outputs(quiet, digits))

@@ -373,16 +373,16 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _note(self, history, state, whitening):
         """Add an iteration to the history, and print it if asked to."""
-        name, unit, value = self._objective_name(), "", state.loss
+        name, title, value = self._objective_name(), "score matching", state.loss
         if self.objective == "likelihood":
-            unit = " nats a row"
+            title = "log-likelihood"
             value = whitening.log_det + whitening.log_density_outside() - state.loss
         history[name].append(float(value))
         history["gradient"].append(state.slope)
         if self.verbose:
             print(
-                f"[ICA] iteration {len(history[name])}, {name.replace('_', ' ')} "
-                f"{value:.6f}{unit}, gradient {state.slope:.2e}"
+                f"[ICA] Iteration {len(history[name])}, {title} = {value:.6f}, "
+                f"gradient = {state.slope:.2e}"
             )
 
     def _store(self, dtype, whitening, state, history):
