@@ -32,7 +32,13 @@ class UnitColumns:
         return self.missing == "latent"
 
     def _refuse_missing(self, X):
-        refuse_missing(X, self)
+        """Raise an error if values are missing."""
+        if missing_values(X) is None:
+            return
+        name, remedy = type(self).__name__, "takes missing values in impute only."
+        if "missing" in self.get_params(deep=False):
+            remedy = "takes them for values that are not known with missing='latent'."
+        raise ValueError(f"Input X contains NaN. {name} {remedy}")
 
     def _read(self, X, quiet=False):
         """Validate data to use a model on: visible units, and what to compute in."""
@@ -103,13 +109,3 @@ class UnitColumns:
             )
         columns.check(self, X, quiet=True)
         return columns.encode(X)
-
-
-def refuse_missing(X, estimator):
-    """Raise an error if values are missing."""
-    if missing_values(X) is None:
-        return
-    name, remedy = type(estimator).__name__, "does not take missing values."
-    if "missing" in estimator.get_params(deep=False):
-        remedy = "takes them for values that are not known with missing='latent'."
-    raise ValueError(f"Input X contains NaN. {name} {remedy}")
