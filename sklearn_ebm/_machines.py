@@ -66,7 +66,7 @@ class Machine:
     layers : Layered
         The model.
 
-    dtype : dtype, default=None
+    dtype : dtype or None, default=None
         What to compute in; None is that of the weights.
     """
 

@@ -257,7 +257,7 @@ class Momentum:
     nesterov : bool
         Whether the momentum is Nesterov's.
 
-    state : list of ndarray, default=None
+    state : list of ndarray or None, default=None
         What `state` of another one was, to go on from.
     """
 
@@ -286,7 +286,7 @@ class Adam:
     params : list of ndarray
         What is optimised.
 
-    state : list of ndarray, default=None
+    state : list of ndarray or None, default=None
         What `state` of another one was, to go on from.
     """
 

@@ -40,7 +40,7 @@ class TemperedChains:
     key : int
         Random key, used for nothing else.
 
-    state : dict, default=None
+    state : dict or None, default=None
         What `state` returned, to go on from if it fits.
     """
 

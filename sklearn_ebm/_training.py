@@ -200,13 +200,13 @@ class Run:
     division : Division
         Which rows it trains on.
 
-    monitor : Monitor, default=None
+    monitor : Monitor or None, default=None
         What measures the model after every epoch.
 
-    stopping : Stopping, default=None
+    stopping : Stopping or None, default=None
         What chooses the best epoch by the numbers of the monitor.
 
-    tempered : TemperedChains, default=None
+    tempered : TemperedChains or None, default=None
         What moves the trainer's chains before each minibatch.
     """
 

@@ -456,7 +456,7 @@ def log_likelihood(model, X, log_z=None, **settings):
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Values of the visible units.
 
-    log_z : float or LogPartition, default=None
+    log_z : float or LogPartition or None, default=None
         Logarithm of the partition function; None calls `log_partition`.
 
     **settings : dict

@@ -31,7 +31,7 @@ class TrainingMonitor(ScoringMonitor):
 
     Parameters
     ----------
-    scoring : callable, default=None
+    scoring : callable or None, default=None
         Called after every epoch as ``scoring(model, X)`` with the model, fitted as
         it would be if `fit` stopped there, and the training data. Returns a number,
         logged as "score", or a dict of numbers by name. None logs what `history_`
@@ -140,7 +140,7 @@ class Monitor:
         `visible_means` (of hidden states) and, if it has one, `pseudo_likelihood`
         (of rows, and which of their values do not count).
 
-    missing_in : callable, default=None
+    missing_in : callable or None, default=None
         Says which values are missing in rows of these numbers; None if none is.
     """
 

@@ -135,7 +135,7 @@ class FiltersDisplay:
     components : array-like of shape (n_components, n_features)
         Weights, a row for every hidden unit.
 
-    shape : tuple of int, default=None
+    shape : tuple of int or None, default=None
         Height and width of an image; None means that it is square.
 
     Attributes
@@ -246,10 +246,10 @@ class SamplesDisplay:
         Values between 0 and 1. Without rows and columns the images are put in as
         many rows as columns, about.
 
-    steps : array-like of shape (n_columns,), default=None
+    steps : array-like of shape (n_columns,) or None, default=None
         Names of the columns, such as the numbers of steps the chains have made.
 
-    shape : tuple of int, default=None
+    shape : tuple of int or None, default=None
         Height and width of an image; None means that it is square.
 
     Attributes
@@ -381,7 +381,7 @@ class AnnealingDisplay:
     results : list of LogPartition
         Results of `sklearn_ebm.likelihood.log_partition` with ``method="ais"``.
 
-    exact : float or LogPartition, default=None
+    exact : float or LogPartition or None, default=None
         Logarithm of Z, if it is known.
 
     Attributes

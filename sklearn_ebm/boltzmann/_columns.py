@@ -31,10 +31,10 @@ class Columns:
     X : {ndarray, sparse matrix} of shape (n_samples, n_features)
         Data, to find the numbers of categories in; or anything of that width.
 
-    names : ndarray of str, default=None
+    names : ndarray of str or None, default=None
         Names of the columns.
 
-    n_categories : ndarray of int of shape (n_features,), default=None
+    n_categories : ndarray of int of shape (n_features,) or None, default=None
         Numbers of categories of columns of codes, 0 for others, once known.
 
     Attributes

@@ -71,10 +71,10 @@ def train(model, X, y, classes=None, callbacks=None):
     y : array-like of shape (n_samples,)
         Labels.
 
-    classes : ndarray of shape (n_classes,), default=None
+    classes : ndarray of shape (n_classes,) or None, default=None
         All labels there will be. None takes those of y.
 
-    callbacks : callback context, default=None
+    callbacks : callback context or None, default=None
         Is told of every machine in `fit`. Without one this is a pass of
         `partial_fit`.
     """

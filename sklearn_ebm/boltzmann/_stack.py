@@ -83,7 +83,7 @@ class LayerTasks:
 
     Parameters
     ----------
-    callbacks : callback context, default=None
+    callbacks : callback context or None, default=None
         That of the stack. With None there is nobody to tell.
 
     **given : dict
@@ -129,7 +129,7 @@ def pretrain(rbms, X, method="fit", tasks=None):
     method : {"fit", "partial_fit"}, default="fit"
         How each machine is trained.
 
-    tasks : LayerTasks, default=None
+    tasks : LayerTasks or None, default=None
         What callbacks are told of, and may stop.
     """
     tasks, inputs = tasks or LayerTasks(), X

@@ -58,15 +58,14 @@ class BernoulliRBM(TrainedRBM):
         there is one chain for every row of the minibatch.
 
     n_temperatures : int, default=1
-        With more than 1, every persistent chain exchanges states with chains at
-        higher temperatures (parallel tempering [7]_), between the model and
-        independent features, so that it can cross from one mode of the model to
-        another. Takes at least that many times as long for the chains. The
-        temperatures are evenly spaced at first. After every 100 minibatches,
-        counted over all calls, they move half of the way to where, going by the
-        swaps tried in these, swaps would be about as likely between any
-        neighbours. They are kept for training that goes on with as many chains
-        and temperatures.
+        With more than 1, every persistent chain exchanges states with chains at higher
+        temperatures (parallel tempering [7]_), between the model and independent
+        features, so that it can cross from one mode of the model to another. Takes at
+        least that many times as long for the chains. The temperatures are evenly spaced
+        at first. After every 100 minibatches, counted over all calls, they move halfway
+        to where, going by the swaps tried in these, swaps would be about equally likely
+        between all neighbours. They are kept for training that goes on with as many
+        chains and temperatures.
 
     momentum : float, default=0.0
         Share of the last step's velocity in the next one, in [0, 1).
@@ -80,11 +79,11 @@ class BernoulliRBM(TrainedRBM):
         `momentum` times the new velocity [4]_. Without `momentum` it does nothing.
 
     l1_decay : float, default=0.0
-        Strength of the L1 penalty ``l1_decay * sum |components_|``. After each
-        step all weights are drawn towards zero by ``learning_rate * l1_decay``
-        but not past it, so that some become exactly zero (with `average`, those
-        that are zero throughout the last epoch). Try 1e-4 first: a machine
-        without weights learns none, and a strong penalty keeps it there.
+        Strength of the L1 penalty ``l1_decay * sum |components_|``. After each step all
+        weights are drawn towards zero by ``learning_rate * l1_decay`` but not past it,
+        so that some become exactly zero (with `average`, those that are zero throughout
+        the last epoch). Try 1e-4 first: a machine whose weights are all zero does not
+        learn any, and a strong penalty keeps it there.
 
     sparsity_target : float or None, default=None
         Share of the rows, in (0, 1), for which a hidden unit should be on. Its
@@ -92,23 +91,21 @@ class BernoulliRBM(TrainedRBM):
         near it. None leaves the units alone.
 
     sparsity_cost : float, default=0.1
-        Strength of that pull: ``sparsity_cost * (sparsity_target - mean)``, with
-        the mean over the minibatch, is added to the gradient of the hidden biases
-        (only) [5]_. The likelihood pulls too, and where both rest depends on the
-        cost.
+        Strength of that pull: ``sparsity_cost * (sparsity_target - mean)``, with the
+        mean over the minibatch, is added to the gradient of the hidden biases (only)
+        [5]_. The likelihood pulls too; where the two balance depends on the cost.
 
     max_norm : float or None, default=None
         Largest Euclidean norm that the weights of a hidden unit (a row of
-        `components_`) may have: after each step, longer ones are scaled back to
-        it. None means any.
+        `components_`) may have: after each step, longer ones are scaled back to it.
+        None sets no limit.
 
     fast_learning_rate : float, default=0.0
-        If not 0, the persistent chains see the parameters with fast ones added
-        (weights and biases), which follow the same gradient at this learning rate
-        and fade by 5 % each minibatch [6]_. They drive the chains away from where
-        they have just been, so that these mix faster; they are not part of the
-        model. Reasonable values are one to ten times `learning_rate`. Not used
-        without persistence.
+        If not 0, the persistent chains see the parameters with fast ones added (weights
+        and biases), which follow the same gradient at this learning rate and fade by
+        5 % each minibatch [6]_. They push the chains away from where they have just
+        been, so that they mix faster, and are not part of the model. Reasonable values
+        are one to ten times `learning_rate`. Not used without persistence.
 
     centering : bool, default=True
         Whether to follow the centred gradient, which subtracts the means of the
@@ -130,17 +127,16 @@ class BernoulliRBM(TrainedRBM):
 
     missing : {"raise", "latent"}, default="raise"
         What NaN in dense data means: an error, or a value that is not known. While
-        training, unknown values are drawn from their distribution given the known
-        ones, by Gibbs chains that take a step before every epoch. `transform` and
-        `reconstruct` put mean-field values in their place, and so does
-        `score_samples`, which leaves them out of its sum.
+        training, unknown values are drawn from their distribution given the known ones,
+        by Gibbs chains that take a step before every epoch. `transform`, `reconstruct`
+        and `score_samples` put mean-field values in their place; `score_samples` leaves
+        them out of its sum.
 
     early_stopping : bool, default=False
-        Whether `fit` holds some rows out, watches the `monitor` on them, and stops
-        when it has got no better for `n_iter_no_change` epochs. The fitted
-        parameters are then those of the best epoch of the call; training that
-        goes on (`warm_start`) goes on from the last one. `partial_fit` does not
-        support it.
+        Whether `fit` holds some rows out, watches the `monitor` on them, and stops when
+        it has not improved for `n_iter_no_change` epochs. The fitted parameters are
+        then those of the best epoch of the call; with `warm_start`, training goes on
+        from those of the last one. `partial_fit` does not support it.
 
     validation_fraction : float, default=0.1
         Share of the rows that `early_stopping` holds out, by a permutation drawn
@@ -149,12 +145,13 @@ class BernoulliRBM(TrainedRBM):
         share.
 
     n_iter_no_change : int, default=5
-        So many epochs in a row without progress end an early-stopped fit.
+        Number of epochs in a row without progress after which an early-stopped fit
+        ends.
 
     tol : float, default=1e-4
-        Tolerance of `early_stopping`, in nats a row: with "pseudo_likelihood", what
-        an epoch has to gain on the best one; with "free_energy_gap", by how much
-        the gap may exceed its lowest value.
+        Tolerance of `early_stopping`, in nats a row: with "pseudo_likelihood", by how
+        much an epoch has to beat the best one; with "free_energy_gap", by how much the
+        gap may exceed its lowest value.
 
     monitor : {"pseudo_likelihood", "free_energy_gap"}, default="pseudo_likelihood"
         What `early_stopping` watches: the pseudo-log-likelihood of held-out rows,

@@ -105,11 +105,10 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         all labels are known.
 
     early_stopping : bool, default=False
-        Whether `fit` holds some rows out, watches the `monitor` on them, and stops
-        when it has got no better for `n_iter_no_change` epochs. The fitted
-        parameters are then those of the best epoch of the call; training that
-        goes on (`warm_start`) goes on from the last one. `partial_fit` does not
-        support it.
+        Whether `fit` holds some rows out, watches the `monitor` on them, and stops when
+        it has not improved for `n_iter_no_change` epochs. The fitted parameters are
+        then those of the best epoch of the call; with `warm_start`, training goes on
+        from those of the last one. `partial_fit` does not support it.
 
     validation_fraction : float, default=0.1
         Share of the labelled rows that `early_stopping` holds out, by a permutation
@@ -117,10 +116,11 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         data.
 
     n_iter_no_change : int, default=5
-        So many epochs in a row without progress end an early-stopped fit.
+        Number of epochs in a row without progress after which an early-stopped fit
+        ends.
 
     tol : float, default=1e-4
-        What an epoch has to gain on the best one to count as progress.
+        By how much an epoch has to beat the best one to count as progress.
 
     monitor : {"accuracy", "log_likelihood"}, default="accuracy"
         What `early_stopping` watches on the rows held out: the share of them that is

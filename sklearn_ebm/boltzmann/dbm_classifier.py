@@ -27,11 +27,11 @@ class DBMClassifier(FineTunedClassifier):
 
     With ``objective="fine_tuning"`` a deep Boltzmann machine first learns the features
     without labels; rows whose label is not known take part in that. Its mean field is
-    then unrolled into a net of logistic hidden layers with softmax outputs, and that
-    is trained by back-propagation to give the labels [1]_. The net is given the
-    features with the mean-field means of the even hidden layers beside them; its
-    first hidden layer starts as the odd layers of the machine, its second one (with
-    two hidden layers or more) as the even ones.
+    then unrolled into a net of logistic hidden layers with softmax outputs, and that is
+    trained by back-propagation to predict the labels [1]_. The net is given the
+    features with the mean-field means of the even hidden layers beside them; its first
+    hidden layer starts as the odd layers of the machine, its second one (with two
+    hidden layers or more) as the even ones.
 
     With ``objective="multi_prediction"`` the label is a group of units of the machine
     itself, beside the features. In every minibatch each row observes a random half of
@@ -79,7 +79,7 @@ class DBMClassifier(FineTunedClassifier):
         Adam [3]_; or by L-BFGS on all rows at once, for small data. "auto" is "adam"
         for "fine_tuning" and "sgd" for "multi_prediction".
 
-    learning_rate : float, default=None
+    learning_rate : float or None, default=None
         Size of a step. None takes 0.1 for "sgd", or 25 divided by the units of the
         widest hidden layer where that is less, and 0.005 for "adam".
 
@@ -105,21 +105,21 @@ class DBMClassifier(FineTunedClassifier):
         is added to the loss.
 
     input_dropout : float, default=0.0
-        Share of the features that every row lacks in every step [4]_; the others
-        are scaled up, so that nothing needs to be scaled afterwards.
+        Share of the features that are dropped, at random for every row and step [4]_;
+        the others are scaled up, so that nothing needs to be scaled afterwards.
 
     dropout : float, default=0.0
         The same for the units of each hidden layer.
 
     max_norm : float or None, default=None
-        Largest Euclidean norm that the weights which lead to a unit may have: after
-        each step, longer ones are scaled back to it. None means any.
+        Largest Euclidean norm of the weights that lead to a unit: after each step,
+        longer ones are scaled back to it. None sets no limit.
 
     early_stopping : bool, default=False
         Whether `fit` holds some rows out, watches the accuracy on them after every
-        epoch of the fine-tuning, and stops when it has got no better for
+        epoch of the fine-tuning, and stops when it has not improved for
         `n_iter_no_change` epochs. The fitted parameters are then those of the best
-        epoch of the call; training that goes on (`warm_start`) goes on from the last
+        epoch of the call; with `warm_start`, training goes on from those of the last
         one. The pretraining sees the features of all rows. `partial_fit` does not
         support it.
 
@@ -129,17 +129,18 @@ class DBMClassifier(FineTunedClassifier):
         the same data.
 
     n_iter_no_change : int, default=10
-        So many epochs in a row without progress end an early-stopped fit.
+        Number of epochs in a row without progress after which an early-stopped fit
+        ends.
 
     tol : float, default=1e-4
-        What an epoch has to gain on the best one to count as progress. "lbfgs" stops
-        where no derivative of the objective is larger.
+        By how much an epoch has to beat the best one to count as progress. "lbfgs"
+        stops where no derivative of the objective is larger.
 
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in the loss, by label (1 where none is given), or
-        inversely proportional to how often they come in `y`. Only their ratios
-        matter: they are scaled so that the training rows weigh 1 in the mean.
-        `partial_fit` goes on with those of its first call and takes no "balanced".
+        inversely proportional to how often they occur in `y`. Only their ratios matter:
+        they are scaled so that the mean weight of the training rows is 1. `partial_fit`
+        goes on with those of its first call and takes no "balanced".
 
     unlabeled : int, float, str or None, default=None
         The value of y that marks a row whose label is not known. Such rows take part

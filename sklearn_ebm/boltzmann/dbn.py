@@ -171,9 +171,9 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
     Notes
     -----
     With one hidden layer this is an `RBM`; with more, `score_samples` is a lower bound
-    on the log-likelihood, by an estimate of the partition function [3]_. Data are used
-    as they are (bool, uint8, CSR); of means of hidden layers there are in training
-    those of two layers at a time, for all rows. A fit takes no `sample_weight`.
+    on the log-likelihood, by an estimate of the partition function [3]_. bool, uint8
+    and CSR data are used as they are. Training keeps, for all rows, the means of two
+    hidden layers at a time. A fit takes no `sample_weight`.
 
     References
     ----------

@@ -22,11 +22,11 @@ def _generative(estimator):
 class DBNClassifier(FineTunedClassifier):
     """Deep belief net that classifies: fine-tuned, or a model of labels and features.
 
-    A net of logistic hidden layers with softmax outputs. Its hidden layers start from
-    a stack of restricted Boltzmann machines, of which the first learns the features
-    and every other one the hidden units of the one below, without labels [1]_ [2]_;
-    rows whose label is not known take part in that. Then all of the net is trained
-    by back-propagation to give the labels of the rows that have one.
+    A net of logistic hidden layers with softmax outputs. Its hidden layers start from a
+    stack of restricted Boltzmann machines, of which the first learns the features and
+    each of the others the hidden units of the one below, without labels [1]_ [2]_; rows
+    whose label is not known take part in that. Then all of the net is trained by
+    back-propagation to predict the labels of the rows that have one.
 
     Or, with ``objective="generative"``, there is no fine-tuning: the two layers at
     the top are a machine that learns the label together with the means of the layer
@@ -61,17 +61,17 @@ class DBNClassifier(FineTunedClassifier):
         "generative" does not use the last.
 
     pretrain_batch_size : int, default=10
-        Rows in a minibatch of theirs.
+        Number of rows in a minibatch of the pretraining.
 
     pretrain_n_iter : int or tuple of int, default=10
-        Epochs of theirs; in a tuple one number for every hidden layer, of which
-        "generative" does not use the last.
+        Number of epochs of the pretraining; in a tuple one number for every hidden
+        layer, of which "generative" does not use the last.
 
     solver : {"sgd", "adam", "lbfgs"}, default="adam"
         How the net is fine-tuned: by stochastic gradient descent with momentum; by
         Adam [3]_; or by L-BFGS on all rows at once, for small data.
 
-    learning_rate : float, default=None
+    learning_rate : float or None, default=None
         Size of a step. None takes 0.1 for "sgd", or 25 divided by the units of the
         widest hidden layer where that is less, and 0.005 for "adam"; with
         "generative" it takes 0.1.
@@ -98,21 +98,21 @@ class DBNClassifier(FineTunedClassifier):
         is added to the loss.
 
     input_dropout : float, default=0.0
-        Share of the features that every row lacks in every step [4]_; the others
-        are scaled up, so that nothing needs to be scaled afterwards.
+        Share of the features that are dropped, at random for every row and step [4]_;
+        the others are scaled up, so that nothing needs to be scaled afterwards.
 
     dropout : float, default=0.0
         The same for the units of each hidden layer.
 
     max_norm : float or None, default=None
-        Largest Euclidean norm that the weights which lead to a unit may have: after
-        each step, longer ones are scaled back to it. None means any.
+        Largest Euclidean norm of the weights that lead to a unit: after each step,
+        longer ones are scaled back to it. None sets no limit.
 
     early_stopping : bool, default=False
         Whether `fit` holds some rows out, watches the accuracy on them after every
-        epoch of the fine-tuning, and stops when it has got no better for
+        epoch of the fine-tuning, and stops when it has not improved for
         `n_iter_no_change` epochs. The fitted parameters are then those of the best
-        epoch of the call; training that goes on (`warm_start`) goes on from the last
+        epoch of the call; with `warm_start`, training goes on from those of the last
         one. The pretraining sees the features of all rows. `partial_fit` does not
         support it.
 
@@ -122,19 +122,19 @@ class DBNClassifier(FineTunedClassifier):
         the same data.
 
     n_iter_no_change : int, default=10
-        So many epochs in a row without progress end an early-stopped fit.
+        Number of epochs in a row without progress after which an early-stopped fit
+        ends.
 
     tol : float, default=1e-4
-        What an epoch has to gain on the best one to count as progress. "lbfgs" stops
-        where no derivative of the objective is larger.
+        By how much an epoch has to beat the best one to count as progress. "lbfgs"
+        stops where no derivative of the objective is larger.
 
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in the loss, by label (1 where none is given), or
-        inversely proportional to how often they come in `y`. Only their ratios
-        matter: they are scaled so that the training rows weigh 1 in the mean.
-        `partial_fit` goes on with those of its first call and takes no "balanced".
-        With "generative" they multiply the joint probabilities of a class, by the
-        biases of the labels.
+        inversely proportional to how often they occur in `y`. Only their ratios matter:
+        they are scaled so that the mean weight of the training rows is 1. `partial_fit`
+        goes on with those of its first call and takes no "balanced". With "generative"
+        they multiply the joint probabilities of a class, by the biases of the labels.
 
     unlabeled : int, float, str or None, default=None
         The value of y that marks a row whose label is not known. Such rows take part

@@ -12,9 +12,9 @@ from ._fine_tuned import FineTuned, partial_fit_available
 class DBNRegressor(RegressorMixin, FineTuned):
     """Deep belief net, fine-tuned by back-propagation to predict numbers.
 
-    A net of logistic hidden layers with linear outputs. Its hidden layers start from
-    a stack of restricted Boltzmann machines, of which the first learns the features
-    and every other one the hidden units of the one below, without targets [1]_ [2]_.
+    A net of logistic hidden layers with linear outputs. Its hidden layers start from a
+    stack of restricted Boltzmann machines, of which the first learns the features and
+    each of the others the hidden units of the one below, without targets [1]_ [2]_.
     Then all of the net is trained to least squared error.
 
     Parameters
@@ -35,16 +35,17 @@ class DBNRegressor(RegressorMixin, FineTuned):
         Learning rate of the RBMs; in a tuple one for every hidden layer.
 
     pretrain_batch_size : int, default=10
-        Rows in a minibatch of theirs.
+        Number of rows in a minibatch of the pretraining.
 
     pretrain_n_iter : int or tuple of int, default=10
-        Epochs of theirs; in a tuple one number for every hidden layer.
+        Number of epochs of the pretraining; in a tuple one number for every hidden
+        layer.
 
     solver : {"sgd", "adam", "lbfgs"}, default="adam"
         How the net is fine-tuned: by stochastic gradient descent with momentum; by
         Adam [3]_; or by L-BFGS on all rows at once, for small data.
 
-    learning_rate : float, default=None
+    learning_rate : float or None, default=None
         Size of a step. None takes 0.01 for "sgd", or 2.5 divided by the units of the
         widest hidden layer where that is less, and 0.003 for "adam".
 
@@ -70,21 +71,21 @@ class DBNRegressor(RegressorMixin, FineTuned):
         is added to the loss.
 
     input_dropout : float, default=0.0
-        Share of the features that every row lacks in every step [4]_; the others
-        are scaled up, so that nothing needs to be scaled afterwards.
+        Share of the features that are dropped, at random for every row and step [4]_;
+        the others are scaled up, so that nothing needs to be scaled afterwards.
 
     dropout : float, default=0.0
         The same for the units of each hidden layer.
 
     max_norm : float or None, default=None
-        Largest Euclidean norm that the weights which lead to a unit may have: after
-        each step, longer ones are scaled back to it. None means any.
+        Largest Euclidean norm of the weights that lead to a unit: after each step,
+        longer ones are scaled back to it. None sets no limit.
 
     early_stopping : bool, default=False
         Whether `fit` holds some rows out, watches the R² score on them after every
-        epoch of the fine-tuning, and stops when it has got no better for
+        epoch of the fine-tuning, and stops when it has not improved for
         `n_iter_no_change` epochs. The fitted parameters are then those of the best
-        epoch of the call; training that goes on (`warm_start`) goes on from the last
+        epoch of the call; with `warm_start`, training goes on from those of the last
         one. The pretraining sees the features of all rows. `partial_fit` does not
         support it.
 
@@ -94,11 +95,12 @@ class DBNRegressor(RegressorMixin, FineTuned):
         the same data.
 
     n_iter_no_change : int, default=10
-        So many epochs in a row without progress end an early-stopped fit.
+        Number of epochs in a row without progress after which an early-stopped fit
+        ends.
 
     tol : float, default=1e-4
-        What an epoch has to gain on the best one to count as progress. "lbfgs" stops
-        where no derivative of the objective is larger.
+        By how much an epoch has to beat the best one to count as progress. "lbfgs"
+        stops where no derivative of the objective is larger.
 
     warm_start : bool, default=False
         Whether `fit` goes on from the current parameters, without a pretraining.

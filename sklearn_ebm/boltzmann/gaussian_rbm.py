@@ -79,7 +79,7 @@ class GaussianRBM(UnitsRBM):
         visible_scale_``), otherwise in the units of the data.
 
     sparsity_target : float or None, default=None
-        Mean, over the data, that hidden units are pulled to.
+        Mean over the data to which hidden units are pulled.
 
     sparsity_cost : float, default=0.1
         Strength of that pull.
@@ -108,7 +108,7 @@ class GaussianRBM(UnitsRBM):
         deviation, as most need. Attributes and results are in the units of the
         data either way.
 
-    langevin_time : float, default=None
+    langevin_time : float or None, default=None
         If a number, the chains sample by Gibbs-Langevin steps [2]_: given the hidden
         units, the features are not drawn afresh, but follow Langevin dynamics from
         where they are for this time, after which they keep a share
@@ -127,7 +127,8 @@ class GaussianRBM(UnitsRBM):
         looked at.
 
     n_iter_no_change : int, default=5
-        So many epochs in a row with too large a gap end an early-stopped fit.
+        Number of epochs in a row with too large a gap after which an early-stopped fit
+        ends.
 
     tol : float, default=1.0
         By how much the gap may exceed its lowest value, in nats a row. Some gap is

@@ -36,7 +36,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_components : int, default=256
-        Number of hidden units; of categorical ones, columns.
+        Number of hidden units; of categorical ones, the number of columns.
 
     visible : str, Unit or list of (columns, str or Unit), default="gaussian"
         What the features are, as in `RBM`: all of one kind, or pairs that name every

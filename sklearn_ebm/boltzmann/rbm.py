@@ -21,7 +21,7 @@ class RBM(UnitsRBM):
     Parameters
     ----------
     n_components : int, default=256
-        Number of hidden units; of categorical ones, columns.
+        Number of hidden units; of categorical ones, the number of columns.
 
     visible : str, Unit or list of (columns, str or Unit), default="bernoulli"
         What the features are: "bernoulli" (values in [0, 1]), "spin" (in [-1, 1]),
@@ -36,10 +36,10 @@ class RBM(UnitsRBM):
 
     hidden : {"bernoulli", "spin", "gaussian", "relu", "poisson"} or Unit, \
             default="bernoulli"
-        What the hidden units are. Real units (of variance 1) and counts in both
-        layers are limited: counts go with neither, since there is no such
-        distribution, and for real ones there is one only while the weights are
-        small, to which training keeps them.
+        What the hidden units are. Counts cannot be combined with counts or real units
+        in the other layer, since there is no such distribution. Real units (of variance
+        1) in both layers have one only while the weights are small; training keeps them
+        so.
 
     learning_rate : float, default=0.1
         Size of a step along the gradient of the mean log-likelihood (in nats) of
@@ -88,7 +88,7 @@ class RBM(UnitsRBM):
         (``components_ / visible_scale_``).
 
     sparsity_target : float or None, default=None
-        Mean, over the data, that hidden units are pulled to.
+        Mean over the data to which hidden units are pulled.
 
     sparsity_cost : float, default=0.1
         Strength of that pull.
@@ -130,7 +130,8 @@ class RBM(UnitsRBM):
         looked at.
 
     n_iter_no_change : int, default=5
-        So many epochs in a row with too large a gap end an early-stopped fit.
+        Number of epochs in a row with too large a gap after which an early-stopped fit
+        ends.
 
     tol : float, default=1.0
         By how much the gap may exceed its lowest value, in nats a row. Some gap is

@@ -288,7 +288,7 @@ class Progress:
     tol : float
         A change no larger than this is enough.
     verbose : bool or int
-        Whether to print a line an iteration.
+        If not 0, print a line an iteration.
     """
 
     def __init__(self, name, tol, verbose):

@@ -35,7 +35,7 @@ class FactorAnalysis(GaussianFactors):
 
     Parameters
     ----------
-    n_components : int, default=None
+    n_components : int or None, default=None
         Number of factors. None means as many as features. There are never more than
         rows.
 
@@ -49,7 +49,7 @@ class FactorAnalysis(GaussianFactors):
     max_iter : int, default=1000
         Largest number of iterations.
 
-    noise_variance_init : array-like of shape (n_features,), default=None
+    noise_variance_init : array-like of shape (n_features,) or None, default=None
         Noise variances to start from. None starts at half the features' variances.
 
     svd_method : {"lapack", "randomized"}, default="randomized"
@@ -59,7 +59,7 @@ class FactorAnalysis(GaussianFactors):
     iterated_power : int, default=3
         Most power iterations of "randomized", for each set of noise variances.
 
-    rotation : {"varimax", "quartimax", "promax", "oblimin"}, default=None
+    rotation : {"varimax", "quartimax", "promax", "oblimin"} or None, default=None
         Rotates the factors towards a simple structure. With "promax" and "oblimin",
         which are oblique, factors are correlated. The likelihood stays the same.
 
@@ -76,7 +76,7 @@ class FactorAnalysis(GaussianFactors):
         at random, and uses exactly what is observed of each row.
 
     verbose : int, default=0
-        Whether to print a line an iteration.
+        If not 0, print a line an iteration.
 
     Attributes
     ----------

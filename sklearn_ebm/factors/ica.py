@@ -70,7 +70,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_components : int, default=None
+    n_components : int or None, default=None
         Number of components. None means as many as there are directions in which
         the data vary, at most `n_features`. Fewer are sought in the space of the
         first principal components. More than `n_features` need
@@ -110,7 +110,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         last one. Of n samples, chance alone makes its entries about ``1 / sqrt(n)``.
         FastICA stops at changes of about 0.01 radian.
 
-    w_init : array-like of shape (n_components, n_components), default=None
+    w_init : array-like of shape (n_components, n_components) or None, default=None
         Unmixing matrix of the whitened data to start from; of shape (n_components,
         n_features) if that is fewer. None starts at a random rotation close to the
         principal components; for the likelihood of whitened data, it is brought near
@@ -120,7 +120,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Seeds the start and, unless that gets its own, `sample`.
 
     verbose : int, default=0
-        Whether to print a line an iteration.
+        If not 0, print a line an iteration.
 
     Attributes
     ----------
@@ -178,11 +178,11 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    The likelihood has no unit of its own scale: sources are recovered up to order,
-    sign and scale, and at most one of them may be Gaussian. Fixed densities need
-    not be the true ones. "logistic", "laplace" and "student" separate super-Gaussian
-    sources, whose densities have peaks and tails, and mislead for sub-Gaussian ones,
-    such as uniform noise or a sine; "adaptive" separates both.
+    Sources are recovered up to order, sign and scale, and at most one of them may be
+    Gaussian. Fixed densities need not be the true ones. "logistic", "laplace" and
+    "student" separate super-Gaussian sources, whose densities have peaks and tails, and
+    mislead for sub-Gaussian ones, such as uniform noise or a sine; "adaptive" separates
+    both.
 
     With fewer components than features, the density of `score_samples` and `sample`
     is that of the sources in the space of the first principal components, times an

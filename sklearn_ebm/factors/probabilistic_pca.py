@@ -56,7 +56,7 @@ class ProbabilisticPCA(GaussianFactors):
         at random, and uses exactly what is observed of each row.
 
     verbose : int, default=0
-        Whether to print a line an iteration.
+        If not 0, print a line an iteration.
 
     Attributes
     ----------

@@ -52,7 +52,7 @@ class SlowFeatureAnalysis(
 
     Parameters
     ----------
-    n_components : int, default=None
+    n_components : int or None, default=None
         Number of slow features. None means as many as the data have directions.
 
     expansion : {"linear", "quadratic"}, default="linear"

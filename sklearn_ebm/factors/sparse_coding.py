@@ -64,7 +64,7 @@ class SparseCoding(
 
     Parameters
     ----------
-    n_components : int, default=None
+    n_components : int or None, default=None
         Number of atoms. None means as many as there are features.
 
     alpha : float, default=1.0
@@ -85,15 +85,15 @@ class SparseCoding(
           pursuit (`sklearn.linear_model.orthogonal_mp_gram`). The objective is
           then the squared error alone, times beta.
 
-    n_nonzero_coefs : int, default=None
+    n_nonzero_coefs : int or None, default=None
         Atoms of a row with ``algorithm="omp"``. None means a tenth of the number of
         features, at least 1.
 
-    batch_size : int, default=256
+    batch_size : int or None, default=256
         Rows in each minibatch. None means all rows: the codes of all rows are kept,
         and the objective falls with every pass.
 
-    dict_init : ndarray of shape (n_components, n_features), default=None
+    dict_init : ndarray of shape (n_components, n_features) or None, default=None
         Atoms to start from; they are brought to unit length. None means rows of
         the data, chosen at random.
 
@@ -116,7 +116,7 @@ class SparseCoding(
         the objective. 0 means that it never does.
 
     verbose : int, default=0
-        Print a line a pass.
+        If not 0, print a line a pass. Never changes the model.
 
     random_state : int, RandomState instance or None, default=None
         Determines the first atoms, the order of the rows and which rows take the
@@ -156,8 +156,8 @@ class SparseCoding(
     `alpha` or `beta` is better.
 
     Codes and dictionary are the same for any number of threads, bit for bit, with
-    ``algorithm="lasso_cd"``. Sparse data are those of the dense array, of which a few
-    rows at a time are made.
+    ``algorithm="lasso_cd"``. Sparse data give the same result as the dense array; they
+    are made dense a few rows at a time.
 
     References
     ----------

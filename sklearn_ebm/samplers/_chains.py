@@ -60,7 +60,7 @@ class Gibbs:
     model : estimator or Layered
         A fitted restricted Boltzmann machine.
 
-    langevin_time : float, default=None
+    langevin_time : float or None, default=None
         If a number, Gaussian visible units are not drawn afresh given the hidden
         ones, but follow Langevin dynamics from where they are for this time
         (Gibbs-Langevin sampling [1]_), which leaves a share ``exp(-langevin_time)``

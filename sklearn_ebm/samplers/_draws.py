@@ -44,7 +44,7 @@ def sample_chains(
     n_draws : int
         Number of draws from every chain.
 
-    n_chains : int, default=None
+    n_chains : int or None, default=None
         Number of chains; None means the rows of `init` or `conditions`, or 1.
 
     warm_up : int, default=1000
@@ -60,7 +60,7 @@ def sample_chains(
         between modes where Gibbs sampling hardly does. "langevin" is
         ``Gibbs(model, langevin_time=1)``, for models with Gaussian visible units.
 
-    init : array-like of shape (n_chains, n_features), default=None
+    init : array-like of shape (n_chains, n_features) or None, default=None
         Values to start from; None draws independent units with the means of the
         training data.
 
