@@ -145,7 +145,7 @@ class FittedRBM(
         )
 
     def score(self, X, y=None):
-        """Compute the mean pseudo-log-likelihood of X.
+        """Compute the mean of `score_samples` over the rows of X.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class FittedRBM(
         Returns
         -------
         score : float
-            Mean of `score_samples`, in nats a row.
+            The mean, in nats a row.
         """
         return float(self.score_samples(X).mean())
 
