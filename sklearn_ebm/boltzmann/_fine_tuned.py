@@ -386,10 +386,7 @@ class FineTuned(
 
     def _dropout(self, state):
         """Return what draws masks for the net."""
-        params = state["params"]
-        rates = [self.input_dropout] + [self.dropout] * (len(params) // 2 - 1)
-        sizes = [len(weights) for weights in params[::2]]
-        return Dropout(rates, sizes, state["key"], params[0].dtype)
+        return dropout_of(self, state)
 
     def _params(self):
         """Return the parameters of the net, from the public attributes."""
@@ -460,6 +457,14 @@ def random_params(sizes, dtype, rng):
         params.append(rng.uniform(-bound, bound, (below, size)).astype(dtype))
         params.append(np.zeros(size, dtype))
     return params
+
+
+def dropout_of(model, state):
+    """Return what draws masks for the inputs and hidden layers of a net."""
+    params = state["params"]
+    rates = [model.input_dropout] + [model.dropout] * (len(params) // 2 - 1)
+    sizes = [len(weights) for weights in params[::2]]
+    return Dropout(rates, sizes, state["key"], params[0].dtype)
 
 
 def _report(model, entry):

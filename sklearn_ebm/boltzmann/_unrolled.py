@@ -10,10 +10,10 @@ goes on from there.
 import numpy as np
 
 from .._deep_machines import DeepMachine
-from .._network import Dropout, Network, Softmax, dense
+from .._network import Network, Softmax, dense
 from .._validation import check_rows
 from ..layered import Layered
-from ._fine_tuned import PRETRAINING, random_params
+from ._fine_tuned import PRETRAINING, dropout_of, random_params
 from .dbm import DBMTransformer
 
 # Change of a mean below which a row has settled, as for `DBMTransformer`.
@@ -94,10 +94,7 @@ class Unrolled:
 
     def masks(self, model, state):
         """Return what draws which units are dropped."""
-        params = state["params"]
-        rates = [model.input_dropout] + [model.dropout] * (len(params) // 2 - 1)
-        sizes = [len(weights) for weights in params[::2]]
-        return Dropout(rates, sizes, state["key"], params[0].dtype)
+        return dropout_of(model, state)
 
     def inputs(self, model, X, training):
         """Return what the net is given of rows of data."""
