@@ -451,6 +451,21 @@ def interrupted_after(train, seconds=0.3):
     return time.perf_counter() - sent[0]
 
 
+def soon_interrupted(make, train, seconds=0.3, begun=lambda model: True):
+    """A model of `make()` whose training heard an interrupt within half a second.
+
+    Has three tries, each interrupted later: on a busy machine something else may hold
+    one of them up, or it may not have `begun`.
+    """
+    delays = []
+    for wait in (seconds, 2 * seconds, 4 * seconds):
+        model = make()
+        delays.append(interrupted_after(lambda model=model: train(model), wait))
+        if delays[-1] < 0.5 and begun(model):
+            return model
+    raise AssertionError(f"no interrupt was heard soon, with a model: {delays} s")
+
+
 # ---- Large fits ----
 
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from common import assert_same, fitted_state, interrupted_after
+from common import assert_same, fitted_state, soon_interrupted
 from sklearn_ebm import DBMClassifier, DBMTransformer
 from sklearn_ebm.boltzmann import _unrolled
 
@@ -201,9 +201,13 @@ def test_early_stopping_keeps_the_best_epoch(digits, labels):
 def test_interrupted_fit_leaves_a_model(phase, digits, labels):
     X, y = np.tile(digits, (5, 1)), np.tile(labels, 5)
     long = {"pretraining": "pretrain_n_iter", "fine-tuning": "n_iter"}[phase]
-    model = DBMClassifier((100, 50), pretrain_n_iter=0, n_iter=0, random_state=0)
-    model.set_params(**{"pretrain_greedy_n_iter": 0, "batch_size": 50, long: 10**6})
-    assert interrupted_after(lambda: model.fit(X, y)) < 0.5
+    untrained = DBMClassifier((100, 50), pretrain_n_iter=0, n_iter=0, random_state=0)
+    untrained.set_params(**{"pretrain_greedy_n_iter": 0, "batch_size": 50, long: 10**6})
+    model = soon_interrupted(
+        lambda: clone(untrained),
+        lambda model: model.fit(X, y),
+        begun=lambda model: phase == "pretraining" or model.n_iter_ > 0,
+    )
     assert model.predict(digits[:5]).shape == (5,)
     assert (model.n_iter_ > 0) == (phase == "fine-tuning")
     assert len(model.loss_curve_) == model.n_iter_

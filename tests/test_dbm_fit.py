@@ -16,6 +16,7 @@ from common import (
     assert_same_model,
     fitted_floats,
     interrupted_after,
+    soon_interrupted,
 )
 from reference import generator
 from reference_deep import minus_energy, unfolded
@@ -382,13 +383,11 @@ def test_steps_are_the_same_in_any_unit_of_measurement():
 @pytest.mark.parametrize("hidden", [(8,), (60, 30), (60, 30, 20)], ids=str)
 def test_interrupts_leave_a_usable_model(hidden, options):
     X = (generator(760).random((2000, 64)) < 0.2).astype(np.uint8)
-    # Three tries: on a busy machine something else may hold one of them up.
-    for _ in range(3):
-        model = DBMTransformer(hidden, random_state=0, **options)
-        delay = interrupted_after(lambda model=model: model.fit(X), seconds=0.2)
-        if delay < 0.5:
-            break
-    assert delay < 0.5
+    model = soon_interrupted(
+        lambda: DBMTransformer(hidden, random_state=0, **options),
+        lambda model: model.fit(X),
+        seconds=0.2,
+    )
     assert all(len(entries) == model.n_iter_ for entries in model.history_.values())
     if "pretrain_n_iter" in options:
         assert model.n_iter_ == 0

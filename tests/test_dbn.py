@@ -19,7 +19,7 @@ from common import (
     assert_same_model,
     fitted_state,
     floats,
-    interrupted_after,
+    soon_interrupted,
 )
 from sklearn_ebm import RBM, BernoulliRBM, DBNTransformer, GaussianRBM
 from sklearn_ebm.boltzmann._bound import Bound
@@ -342,12 +342,11 @@ def stack(**settings):
 def test_interrupt_leaves_all_machines_usable(last):
     X = (np.random.default_rng(0).random((3000, 64)) < 0.2).astype(np.uint8)
     n_iter = [10**7 if number == last else 1 for number in range(3)]
-    for _ in range(3):  # something else may hold up one of the tries
-        rbms = stack(n_iter=n_iter)
-        delay = interrupted_after(lambda: pretrain(rbms, X))  # noqa: B023
-        if delay < 0.5:
-            break
-    assert delay < 0.5
+    rbms = soon_interrupted(
+        lambda: stack(n_iter=n_iter),
+        lambda rbms: pretrain(rbms, X),
+        begun=lambda rbms: rbms[last].n_iter_ > 1,
+    )
     done = [rbm.n_iter_ for rbm in rbms]
     assert done[:last] == [1] * last
     assert done[last] > 1
@@ -364,12 +363,11 @@ def test_interrupt_leaves_all_machines_usable(last):
 def test_interrupt_leaves_a_usable_model(up_down):
     X = (np.random.default_rng(0).random((500, 64)) < 0.2).astype(np.uint8)
     many = "up_down_n_iter" if up_down else "n_iter"
-    for _ in range(3):
-        model = DBNTransformer((32, 16), n_iter=1).set_params(**{many: 10**6})
-        delay = interrupted_after(lambda: model.fit(X))  # noqa: B023
-        if delay < 0.5:
-            break
-    assert delay < 0.5
+    model = soon_interrupted(
+        lambda: DBNTransformer((32, 16), n_iter=1).set_params(**{many: 10**6}),
+        lambda model: model.fit(X),
+        begun=lambda model: model.n_iter_ > 2,
+    )
     assert model.n_iter_ > 2
     assert all(len(values) == model.n_iter_ for values in model.history_.values())
     assert model.history_["layer"][-1] == (0 if up_down else 1)

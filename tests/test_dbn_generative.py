@@ -16,8 +16,8 @@ from common import (
     assert_same,
     assert_same_model,
     fitted_state,
-    interrupted_after,
     outputs,
+    soon_interrupted,
 )
 from sklearn_ebm import RBM, DBNClassifier, RBMClassifier
 
@@ -397,12 +397,11 @@ def test_interrupt_leaves_a_usable_model(case, digits, labels):
     y = np.where(np.arange(1797) % 3 == 0, labels, -1)
     y[labels == 9] = -1
     y[-1] = 9  # a class that the first rows do not show
-    for _ in range(3):  # on a busy machine something else may hold one of them up
-        net = small(**LONG_FITS[case], unlabeled=-1)
-        delay = interrupted_after(lambda net=net: net.fit(digits, y))
-        if delay < 0.5:
-            break
-    assert delay < 0.5
+    net = soon_interrupted(
+        lambda: small(**LONG_FITS[case], unlabeled=-1),
+        lambda net: net.fit(digits, y),
+        begun=lambda net: case != "top" or net.n_iter_ > 0,
+    )
     assert all(len(entries) == net.n_iter_ for entries in net.history_.values())
     assert (net.n_iter_ > 0) == (case == "top")
     assert np.isfinite(net.transform(digits)).all()

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.special import expit, log_softmax, softmax
 from sklearn.utils import get_tags
 
-from common import assert_same, interrupted_after
+from common import assert_same, soon_interrupted
 from sklearn_ebm import DBMClassifier
 from sklearn_ebm.boltzmann._multi_prediction import MultiPredictionNet
 
@@ -294,8 +294,10 @@ def test_training_goes_on(digits, labels):
 
 
 def test_interrupted_fit_leaves_a_model(digits, labels):
-    model = DBMClassifier((50, 30), **PARAMS).set_params(n_iter=10**6)
-    assert interrupted_after(lambda: model.fit(digits, labels)) < 0.5
+    model = soon_interrupted(
+        lambda: DBMClassifier((50, 30), **PARAMS).set_params(n_iter=10**6),
+        lambda model: model.fit(digits, labels),
+    )
     assert model.n_iter_ == len(model.loss_curve_)
     assert model.predict(digits[:5]).shape == (5,)
 
