@@ -1269,8 +1269,8 @@ MUTATIONS = [
     Mutation(
         "deep: biases keep the shift of the rows",
         "boltzmann/_trained_dbm.py",
-        "odd[first] -= np.einsum",
-        "odd[first] += np.einsum",
+        "odd[first] -= weighted_sums",
+        "odd[first] += weighted_sums",
     ),
     Mutation(
         "deep: unobserved layers are given",

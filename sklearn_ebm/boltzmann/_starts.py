@@ -1,6 +1,7 @@
-"""Where the training of machines with units of any kinds starts."""
+"""Where the training of Boltzmann machines starts."""
 
 import numpy as np
+from scipy.special import expit
 
 from .._machines import chunks
 from .._units import Kind
@@ -16,6 +17,30 @@ SMALL = 0.01
 # Bound on the gradient of a weight between real values or counts and hidden units:
 # a row far out moves a weight by no more than learning_rate.
 CLIP = 1.0
+
+
+def log_odds(mean, n_rows):
+    """Biases of bits that were on in these shares of so many rows.
+
+    Smoothed: a feature that was never on may still be.
+    """
+    # (Clipped: a warning has been given if these are not means of probabilities.)
+    mean = np.clip(mean, 0, 1)
+    return np.log((n_rows * mean + 0.5) / (n_rows * (1 - mean) + 0.5))
+
+
+def first_chains(components, intercept, mean, n_chains, key, step):
+    """Draw the hidden bits of new chains, given the means of the visible units."""
+    chance = expit(intercept + weighted_sums(components, mean))
+    return (
+        np.random.default_rng([key, step, 1]).random((n_chains, len(chance))) < chance
+    )
+
+
+def weighted_sums(matrix, vector):
+    """Return ``matrix @ vector``."""
+    # Not by BLAS, whose sums depend on the number of threads.
+    return np.einsum("ij,j->i", matrix, vector)
 
 
 def wide_start(components, mean, variance, learned):

@@ -1,7 +1,6 @@
 """The training of restricted Boltzmann machines."""
 
 import numpy as np
-from scipy.special import expit
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 
@@ -33,7 +32,7 @@ from ..monitoring import (
 )
 from ._base import FittedRBM, layered, means_of
 from ._snapshot import Snapshot
-from ._starts import SMALL
+from ._starts import SMALL, first_chains, log_odds, weighted_sums
 from ._structure import check_structure
 
 # Share of a minibatch's mean in the running mean of the hidden units, which
@@ -375,14 +374,11 @@ class TrainedRBM(Training, FittedRBM):
 
     def _first_state(self, components, X, dtype, division):
         """Parameters to begin with, by what the units are, from random weights."""
-        # Smoothed: a feature that was never on may still be. (Clipped: a warning
-        # has been given if these are not means of probabilities.)
-        n_rows, mean = division.n_rows, np.clip(division.column_means, 0, 1)
-        odds = (n_rows * mean + 0.5) / (n_rows * (1 - mean) + 0.5)
+        odds = log_odds(division.column_means, division.n_rows)
         return {
             "components": components.astype(dtype),
             "intercept_hidden": np.zeros(self.n_components, dtype),
-            "intercept_visible": np.log(odds).astype(dtype),
+            "intercept_visible": odds.astype(dtype),
             "hidden_offset": np.full(self.n_components, 0.5, dtype),
         }
 
@@ -401,10 +397,11 @@ class TrainedRBM(Training, FittedRBM):
 
     def _first_chains(self, n_chains, key, step):
         """Hidden states given the mean of the data."""
-        state, rng = self._state, np.random.default_rng([key, step, 1])
-        field = _product(state["components"], state["visible_offset"])
-        mean = expit(state["intercept_hidden"] + field)
-        return rng.random((n_chains, self.n_components)) < mean
+        components, intercept, mean = (
+            self._state[name]
+            for name in ("components", "intercept_hidden", "visible_offset")
+        )
+        return first_chains(components, intercept, mean, n_chains, key, step)
 
     def _view(self, parameters, mean):
         """Return what a monitor looks at."""
@@ -416,7 +413,7 @@ class TrainedRBM(Training, FittedRBM):
 
     def _warn_of_idle_units(self, X, division, drawn):
         """Warn if the fit has left hidden units dead or saturated."""
-        fields = _product(self.components_, division.column_means)
+        fields = weighted_sums(self.components_, division.column_means)
         # Next to nothing for a model in good health: the data are not looked at.
         if may_be_idle(fields + self.intercept_hidden_):
             self._monitor(X, division, drawn).warn_of_idle_units(
@@ -441,8 +438,3 @@ class TrainedRBM(Training, FittedRBM):
     def _shape(self, n_visible):
         """Numbers of hidden and of visible units that are trained."""
         return self.n_components, n_visible
-
-
-def _product(matrix, vector):
-    # Not by BLAS, whose sums depend on the number of threads.
-    return np.einsum("ij,j->i", matrix, vector)

@@ -11,7 +11,7 @@ from ..layered import blocks, connections, unfolded
 from ..units import UNBOUNDED, as_unit, kinds_of
 from ._dbm_pretraining import pretrain
 from ._fitted_dbm import FittedDBM, beside
-from ._starts import CLIP, START_RATE, first_units, wide_start
+from ._starts import CLIP, START_RATE, first_units, weighted_sums, wide_start
 from ._structure import layer_sizes, sizes_in_words, visible_in_words
 from ._trained import Training
 
@@ -158,7 +158,7 @@ class TrainedDBM(Training, FittedDBM):
         seen = (state["visible_offset"] - state["shift"]) / state["scale"]
         seen = np.concatenate([seen, state["latent_offset"]])
         seen = seen / np.exp(state["log_variance"].astype(float))
-        field = np.einsum("ij,j->i", state["components"].astype(float), seen)
+        field = weighted_sums(state["components"].astype(float), seen)
         field += state["intercept_hidden"]
         return evaluate(
             BERNOULLI.kernel(len(field)),
@@ -177,7 +177,7 @@ class TrainedDBM(Training, FittedDBM):
         n, first = sizes[0], slice(sizes[1])
         variance = np.exp(log_variance[:n])
         seen = shift / scale / variance
-        odd[first] -= np.einsum("ij,j->i", components[first, :n], seen)
+        odd[first] -= weighted_sums(components[first, :n], seen)
         even[:n] = shift + scale * even[:n]
         components[first, :n] *= scale
         intercepts = unfolded(even, odd, sizes)

@@ -14,7 +14,7 @@ from .._validation import check_states
 from ..layered import Layered
 from ..units import as_unit, check_pair, kinds_of
 from ._normaliser import kept_log_z
-from ._starts import CLIP, START_RATE, bias_for, first_units, wide_start
+from ._starts import CLIP, START_RATE, bias_for, first_units, weighted_sums, wide_start
 from ._structure import unit_in_words, visible_in_words
 from ._trained import TrainedRBM
 from ._unit_columns import UnitColumns
@@ -310,7 +310,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         state = self._state
         seen = (state["visible_offset"] - state["shift"]) / state["scale"]
         seen = seen / np.exp(state["log_variance"].astype(float))
-        field = np.einsum("ij,j->i", state["components"].astype(float), seen)
+        field = weighted_sums(state["components"].astype(float), seen)
         field += state["intercept_hidden"]
         return evaluate(
             as_unit(self.hidden).kernel(self.n_components),
@@ -331,7 +331,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         seen = shift / scale / np.exp(log_variance)
         fitted = {
             "components_": components * scale,
-            "intercept_hidden_": hidden - np.einsum("ij,j->i", components, seen),
+            "intercept_hidden_": hidden - weighted_sums(components, seen),
             "intercept_visible_": shift + scale * visible,
             "variance_": np.square(scale) * np.exp(log_variance),
             "visible_mean_": state["visible_offset"],

@@ -3,7 +3,7 @@
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.special import expit, log_softmax
+from scipy.special import log_softmax
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
@@ -23,6 +23,7 @@ from .._validation import (
 from ..monitoring import Stopping, extended
 from ._fitted_classifier import FittedClassifier, scores_of
 from ._labels import LabelDivision, check_classes, check_labels, codes_of
+from ._starts import SMALL, first_chains, log_odds
 from ._structure import check_structure
 
 # What is known of every epoch.
@@ -406,26 +407,21 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
 
     def _initialise(self, rows, codes, classes, key, rng):
         """Parameters and random keys before the first epoch."""
-        components = rng.normal(0, 0.01, (self.n_components, rows.n_columns))
-        labels = rng.normal(0, 0.01, (self.n_components, len(classes)))
-        # Smoothed: a feature that was never on may still be. (Clipped: a warning
-        # has been given if these are not means of probabilities.)
-        mean = np.clip(rows.column_means, 0, 1)
-        n = rows.n_rows
-        odds = (n * mean + 0.5) / (n * (1 - mean) + 0.5)
+        components = rng.normal(0, SMALL, (self.n_components, rows.n_columns))
+        labels = rng.normal(0, SMALL, (self.n_components, len(classes)))
         counts = np.bincount(codes[codes >= 0], minlength=len(classes)) + 0.5
         parameters = (
             components,
             labels,
             np.zeros(self.n_components),
-            np.log(odds),
+            log_odds(rows.column_means, rows.n_rows),
             np.log(counts / counts.sum()),
         )
         self.classes_ = classes
         self._state = {
             "parameters": tuple(part.astype(rows.dtype) for part in parameters),
             "visible_mean": rows.column_means,
-            "n_seen": n,
+            "n_seen": rows.n_rows,
             "key": key,
             "step": 0,
             "structure": self._structure(),
@@ -479,11 +475,15 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         if chains is not None and len(chains) == self.batch_size:
             return chains
         state = self._state
-        rng = np.random.default_rng([state["key"], state["step"], 1])
         components, _, intercept, *_ = state["parameters"]
-        # Not by BLAS, whose sums depend on the number of threads.
-        field = np.einsum("ij,j->i", components, state["visible_mean"])
-        return rng.random((self.batch_size, len(field))) < expit(intercept + field)
+        return first_chains(
+            components,
+            intercept,
+            state["visible_mean"],
+            self.batch_size,
+            state["key"],
+            state["step"],
+        )
 
     def _train_epoch(self, run, rates, averaging):
         """One pass over the data, entered in the history."""
