@@ -288,7 +288,7 @@ class Stopping:
         Tolerance in nats a row.
 
     patience : int
-        So many epochs in a row without progress end the training.
+        Number of epochs in a row without progress after which the training ends.
 
     Attributes
     ----------

@@ -100,10 +100,10 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         Whether `fit` goes on from the current parameters and chains.
 
     unlabeled : int, float, str or None, default=None
-        The value of y that marks a row whose label is not known. Such rows take part
-        in the generative part of the objective, with ``log p(v)`` in the place of
-        ``log p(v, y)``; with "discriminative" they change nothing. None means that
-        all labels are known.
+        The value of y that marks a row whose label is not known. Such rows take part in
+        the generative part of the objective, with ``log p(v)`` in place of
+        ``log p(v, y)``; with "discriminative" they change nothing. None means that all
+        labels are known.
 
     early_stopping : bool, default=False
         Whether `fit` holds some rows out, watches the `monitor` on them, and stops when
@@ -125,7 +125,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
 
     monitor : {"accuracy", "log_likelihood"}, default="accuracy"
         What `early_stopping` watches on the rows held out: the share of them that is
-        classified rightly, or the mean of ``log p(y|v)`` in nats.
+        classified correctly, or the mean of ``log p(y|v)`` in nats.
 
     Attributes
     ----------

@@ -122,8 +122,10 @@ class DBMTransformer(TrainedDBM):
     n_iter_ : int
         Number of epochs trained.
 
-    history_ : dict of lists
-        Learning rate, seconds and norm of the weights after every epoch.
+    history_ : dict of list
+        For every epoch: "learning_rate" (of its first minibatch), "seconds" of training
+        and "weight_norm" (Frobenius norm of all weights), and more if `verbose` asks
+        for it.
 
     n_features_in_ : int
         Number of features seen during `fit`.
@@ -138,8 +140,8 @@ class DBMTransformer(TrainedDBM):
 
     Notes
     -----
-    `score_samples` is a lower bound of the log-likelihood as far as log Z is exact.
-    A fit takes no `sample_weight`.
+    `score_samples` is a lower bound of the log-likelihood if log Z is exact; an
+    estimate of one otherwise. A fit takes no `sample_weight`.
 
     References
     ----------

@@ -52,8 +52,8 @@ class DBMClassifier(FineTunedClassifier):
         "multi_prediction" takes only the first.
 
     n_mean_field_steps : int, default=10
-        Mean-field steps: at most so many for "fine_tuning", exactly so many for
-        "multi_prediction".
+        Number of mean-field steps: at most this many for "fine_tuning", exactly this
+        many for "multi_prediction".
 
     pretrain_learning_rate : float, default=0.01
         Learning rate of the training without labels (see `DBMTransformer`); this and

@@ -28,10 +28,10 @@ MOST_STATES = 2**12
 class RBMImputer(TransformerMixin, BaseEstimator):
     """Imputation of missing values by a restricted Boltzmann machine.
 
-    A `RBM` with a visible unit for each feature (or category) is fitted to the rows
-    as they are, with what is missing in them as latent variables; then whatever is
-    missing in a row is filled in given all that is not. It is one joint
-    distribution of real features, counts, bits and categories.
+    An `RBM` with a visible unit for each feature (or category) is fitted to the rows as
+    they are, with what is missing in them as latent variables; then whatever is missing
+    in a row is filled in given all that is there. It is one joint distribution of real
+    features, counts, bits and categories.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ class RBMImputer(TransformerMixin, BaseEstimator):
 
     visible : str, Unit or list of (columns, str or Unit), default="gaussian"
         What the features are, as in `RBM`: all of one kind, or pairs that name every
-        column once, such as ``[(slice(0, 5), "gaussian"), ([5, 6],
-        "categorical")]``. Features of categories are to hold codes 0, 1, ..., as
+        column once, such as ``[(slice(0, 5), "gaussian"), ([5, 6], "categorical")]``.
+        Features that are categories must hold codes 0, 1, ..., as
         `sklearn.preprocessing.OrdinalEncoder` makes them (it leaves NaN alone).
 
     hidden : str or Unit, default="bernoulli"
@@ -61,7 +61,8 @@ class RBMImputer(TransformerMixin, BaseEstimator):
 
     sample_posterior : bool, default=False
         Whether to fill in a joint draw from the conditional distribution of what is
-        missing in a row rather than conditional means (of categories the likeliest).
+        missing in a row rather than conditional means (for categories, the likeliest
+        one).
 
     n_gibbs_steps : int, default=200
         Gibbs steps of a chain of every row, the first half of them a warm-up, where
@@ -125,7 +126,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
     among those with missing values: in other company the same row has the same
     conditional distribution and another draw from it.
 
-    Observed values are handed through as they are.
+    Observed values are left as they are.
 
     Examples
     --------

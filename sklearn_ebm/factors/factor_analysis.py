@@ -31,7 +31,7 @@ class FactorAnalysis(GaussianFactors):
 
     Takes the place of `sklearn.decomposition.FactorAnalysis`. It reaches a higher
     likelihood in less time, computes likelihoods without a matrix of all pairs of
-    features, and knows missing values, samples, minibatches and oblique rotations.
+    features, and adds missing values, samples, minibatches and oblique rotations.
 
     Parameters
     ----------
@@ -125,9 +125,8 @@ class FactorAnalysis(GaussianFactors):
     can have several local maxima, and none where features are copies of each other:
     noise variances stay above 1e-6 of a feature's variance (1e-12 where it has none).
 
-    Expectation maximisation [2]_ expands the parameters [3]_; `partial_fit` is its
-    online form [4]_, without that. A fit takes no
-    `sample_weight`.
+    Expectation maximisation [2]_ uses parameter expansion [3]_; `partial_fit` is its
+    online form [4]_, without that. A fit takes no `sample_weight`.
 
     References
     ----------
