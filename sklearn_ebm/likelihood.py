@@ -111,7 +111,7 @@ def log_partition(
     Parameters
     ----------
     model : estimator or Layered
-        A fitted restricted Boltzmann machine.
+        A fitted Boltzmann machine, restricted or deep.
 
     method : {"exact", "ais", "tempering"}, default="exact"
         "exact" sums over all states of the smaller layer, at most 26 Bernoulli

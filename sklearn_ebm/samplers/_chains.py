@@ -58,7 +58,8 @@ class Gibbs:
     Parameters
     ----------
     model : estimator or Layered
-        A fitted restricted Boltzmann machine.
+        A fitted restricted Boltzmann machine; or a deep one, all of whose even layers,
+        side by side from the bottom up, are visible units here.
 
     langevin_time : float or None, default=None
         If a number, Gaussian visible units are not drawn afresh given the hidden

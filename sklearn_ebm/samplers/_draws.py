@@ -39,7 +39,8 @@ def sample_chains(
     Parameters
     ----------
     model : estimator or Layered
-        A fitted restricted Boltzmann machine.
+        A fitted restricted Boltzmann machine; or a deep one, all of whose even layers,
+        side by side from the bottom up, are visible units here.
 
     n_draws : int
         Number of draws from every chain.
@@ -89,7 +90,8 @@ def draw(model, chains, n_draws, warm_up, thinning, method):
     Parameters
     ----------
     model : estimator or Layered
-        A fitted restricted Boltzmann machine.
+        A fitted restricted Boltzmann machine; or a deep one, all of whose even layers,
+        side by side from the bottom up, are visible units here.
 
     chains : Chains
         The state before the warm-up.
@@ -135,7 +137,8 @@ def impute(model, X, missing, *, n_gibbs_steps=100, method="mean", random_state=
     Parameters
     ----------
     model : estimator or Layered
-        A fitted restricted Boltzmann machine.
+        A fitted restricted Boltzmann machine; or a deep one, all of whose even layers,
+        side by side from the bottom up, are visible units here.
 
     X : array-like of shape (n_samples, n_features)
         Values of the visible units; what it holds where they are missing does not

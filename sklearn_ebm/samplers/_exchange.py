@@ -72,7 +72,8 @@ class ReplicaExchange:
     Parameters
     ----------
     model : estimator or Layered
-        A fitted restricted Boltzmann machine.
+        A fitted restricted Boltzmann machine; or a deep one, all of whose even layers,
+        side by side from the bottom up, are visible units here.
     """
 
     def __init__(self, model):
