@@ -63,3 +63,32 @@ def test_values_whose_sum_is_beyond_all_numbers_are_not_refused():
     model = FactorAnalysis(2).fit(X)
     assert np.isfinite(model.transform(np.full((3, 4), 1e307) * [1, 1, 1, -1])).all()
     assert np.isfinite(model.transform(np.full((30, 4), 1e307))).all()
+
+
+def without_noise(n_samples, n_features, rank, share):
+    """Rows in a space of fewer dimensions, and the same with a share missing."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(n_samples, rank)) @ rng.normal(size=(rank, n_features))
+    return rows, np.where(rng.random(rows.shape) < share, np.nan, rows)
+
+
+@pytest.mark.parametrize("n_components", [3, 5, "ard"])
+def test_rows_without_noise_are_completed(n_components):
+    rows, holes = without_noise(60, 8, 3, 0.2)
+    model = ProbabilisticPCA(n_components, missing="latent").fit(holes)
+    assert model.n_iter_ < model.max_iter
+    # Of the likelihood, at a noise of 1e-12 of the variance, some digits are left.
+    assert (np.diff(model.loglike_) >= -1e-7 * np.abs(model.loglike_[1:])).all()
+    assert 60 * model.score(holes) == pytest.approx(model.loglike_[-1], rel=1e-7)
+    np.testing.assert_allclose(model.impute(holes), rows, atol=1e-8)
+
+
+def test_draws_where_only_some_factors_are_known():
+    rows, holes = without_noise(100, 40, 20, 0.5)
+    model = ProbabilisticPCA(20).fit(rows)
+    drawn = model.impute(holes, method="sample", random_state=0)
+    np.testing.assert_array_equal(drawn[~np.isnan(holes)], rows[~np.isnan(holes)])
+    # Where the observed values determine the others, there is one draw.
+    some = np.where(np.arange(40) < 30, rows, np.nan)
+    drawn = model.impute(some, method="sample", random_state=0)
+    np.testing.assert_allclose(drawn, rows, atol=1e-3)

@@ -173,8 +173,10 @@ class Observed:
         Means of the factors.
     pattern : ndarray of int of shape (n,)
         Which pattern a row has.
-    covariances : ndarray of shape (n_patterns, n_components, n_components)
-        Covariances of the factors, for every pattern.
+    inverse_roots : ndarray of shape (n_patterns, n_components, n_components)
+        The inverse of the Cholesky factor of the factors' precision, R with covariance
+        R' R, for every pattern. (A covariance itself would not have the digits of
+        factors that are known well beside others that are not.)
     """
 
     def __init__(self, gaussian, rows, X):
@@ -187,29 +189,35 @@ class Observed:
             packed, axis=0, return_index=True, return_inverse=True
         )
         self.pattern = self.pattern.reshape(-1)  # NumPy 2.0 keeps an axis
-        self.precisions = _precisions(gaussian, self.observed[first])
-        self.covariances = np.linalg.inv(self.precisions)
-        self.evidence = self.deviation @ gaussian.scaled.T
-        self.means = np.einsum("nij,nj->ni", self.of_rows(), self.evidence)
+        precisions = _precisions(gaussian, self.observed[first])
+        self.inverse_roots = np.linalg.inv(np.linalg.cholesky(precisions))
+        evidence = self.deviation @ gaussian.scaled.T
+        whitened = np.einsum("nij,nj->ni", self.inverse_roots[self.pattern], evidence)
+        self.means = self._coloured(whitened)
 
     def of_rows(self):
         """Covariances of the factors of every row."""
-        return self.covariances[self.pattern]
+        roots = self.inverse_roots
+        return (np.swapaxes(roots, 1, 2) @ roots)[self.pattern]
+
+    def _coloured(self, factors):
+        """Rows of white factors with the covariances of the factors of the rows."""
+        return np.einsum("nji,nj->ni", self.inverse_roots[self.pattern], factors)
 
     def log_density(self):
         """Log-density of the observed values of every row."""
-        _, log_det = np.linalg.slogdet(self.precisions)
+        diagonals = np.diagonal(self.inverse_roots, axis1=1, axis2=2)
         found = self.observed @ (LOG_2_PI + np.log(self.gaussian.noise))
-        found += log_det[self.pattern]
-        found += np.einsum("ij,ij->i", self.deviation, self.deviation)
-        found -= np.einsum("ij,ij->i", self.evidence, self.means)
+        found -= 2 * np.log(diagonals).sum(axis=1)[self.pattern]
+        # Of squares, which lose no digits where the noise is tiny as differences do.
+        rest = self.deviation - self.observed * (self.means @ self.gaussian.scaled)
+        found += np.einsum("ij,ij->i", rest, rest)
+        found += np.einsum("ij,ij->i", self.means, self.means)
         return -0.5 * found
 
     def draw(self, rng):
         """Factors drawn given the observed values."""
-        roots = np.linalg.cholesky(self.covariances)[self.pattern]
-        normal = rng.normal(size=self.means.shape)
-        return self.means + np.einsum("nij,nj->ni", roots, normal)
+        return self.means + self._coloured(rng.normal(size=self.means.shape))
 
 
 def _precisions(gaussian, patterns):
