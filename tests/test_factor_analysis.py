@@ -615,6 +615,17 @@ def test_oblimin_has_no_slope_along_the_axes():
         assert value(np.linalg.solve(near, loadings.T)) > value(rotated)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_oblimin_goes_all_the_way(seed):
+    # Along such loadings there is a long and narrow valley.
+    loadings = np.random.default_rng(seed).normal(size=(15, 3)) ** 3
+    rotated, _ = rotate(loadings.T, "oblimin")
+    axes = np.linalg.lstsq(rotated.T, loadings)[0].T
+    value, gradient = _quartimin(loadings, axes)
+    along = gradient - axes * (axes * gradient).sum(axis=0)
+    assert np.linalg.norm(along) < 1e-3 * value
+
+
 @pytest.mark.parametrize("rotation", ["promax", "oblimin"])
 def test_oblique_rotations_recover_correlated_factors(rotation):
     rng = np.random.default_rng(0)
@@ -628,6 +639,17 @@ def test_oblique_rotations_recover_correlated_factors(rotation):
     assert model.factor_correlation_[0, 1] == pytest.approx(0.5, abs=0.07)
     found = model.transform(X)[:, order]
     assert np.corrcoef(found.T, factors.T)[[0, 1], [2, 3]].min() > 0.95
+
+
+@pytest.mark.parametrize("unit", [1e-80, 1e-3, 1e6, 1e80])
+@pytest.mark.parametrize("rotation", ["varimax", "quartimax", "promax", "oblimin"])
+def test_the_unit_of_the_loadings_does_not_matter_to_a_rotation(rotation, unit):
+    loadings = np.random.default_rng(0).normal(size=(3, 15)) ** 3
+    wanted, correlations = rotate(loadings, rotation)
+    found, same_correlations = rotate(unit * loadings, rotation)
+    np.testing.assert_allclose(found / unit, wanted, atol=1e-6)
+    if correlations is not None:
+        np.testing.assert_allclose(same_correlations, correlations, atol=1e-6)
 
 
 def test_factors_without_loadings_are_not_rotated():

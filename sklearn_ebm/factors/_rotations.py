@@ -11,7 +11,7 @@ References
 """
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, optimize
 
 ORTHOGONAL = ("varimax", "quartimax")
 OBLIQUE = ("promax", "oblimin")
@@ -32,12 +32,14 @@ def rotate(components, method):
     # Factors without loadings have nothing to be rotated.
     used = np.flatnonzero(np.abs(components).max(axis=1, initial=0) > 0)
     loadings = components[used].T
+    # What counts as small in these methods has no unit, nor must loadings have.
+    plain = loadings / np.abs(loadings).max(initial=np.finfo(float).tiny)
     if method in ORTHOGONAL:
         if len(used) > 1:
-            rotated[used] = (loadings @ _orthogonal(loadings, method)).T
+            rotated[used] = (loadings @ _orthogonal(plain, method)).T
         return rotated, None
     if len(used) > 1:
-        axes = _promax(loadings) if method == "promax" else _oblimin(loadings)
+        axes = _promax(plain) if method == "promax" else _oblimin(plain)
         # Loadings A (T')^-1 go with factors of unit variance and correlations T'T.
         rotated[used] = linalg.solve(axes, loadings.T)
         correlations[np.ix_(used, used)] = axes.T @ axes
@@ -72,28 +74,25 @@ def _promax(loadings):
 def _oblimin(loadings):
     """Oblique axes T (q, q) of the smallest sum of products of squared loadings.
 
-    Direct quartimin, oblimin with gamma 0, by gradient projection [2].
+    Direct quartimin, oblimin with gamma 0 [2], by L-BFGS: gradient projection may creep
+    for thousands of steps. Axes are of any length on the way; their directions count.
     """
-    axes, step = np.eye(loadings.shape[1]), 1.0
-    value, gradient = _quartimin(loadings, axes)
-    for _ in range(MAX_ITER):
-        # Along the axes' unit spheres only.
-        tangent = gradient - axes * (axes * gradient).sum(axis=0)
-        slope = (tangent**2).sum()
-        if slope <= (TOL * max(value, 1)) ** 2:
-            break
-        step *= 2
-        while True:
-            trial = axes - step * tangent
-            trial /= np.linalg.norm(trial, axis=0)
-            new_value, new_gradient = _quartimin(loadings, trial)
-            if new_value <= value - 0.5 * step * slope or step < 1e-20:
-                break
-            step /= 2
-        if value - new_value <= TOL * value:
-            break
-        axes, value, gradient = trial, new_value, new_gradient
-    return axes
+    axes = np.eye(loadings.shape[1])
+    unit = _quartimin(loadings, axes)[0] or 1.0
+
+    def criterion(flat):
+        lengths = np.linalg.norm(flat.reshape(axes.shape), axis=0)
+        directions = flat.reshape(axes.shape) / lengths
+        value, gradient = _quartimin(loadings, directions)
+        gradient = gradient - directions * (directions * gradient).sum(axis=0)
+        return value / unit, (gradient / lengths).ravel() / unit
+
+    options = {"maxiter": MAX_ITER, "ftol": TOL, "gtol": 1e-8}
+    found = optimize.minimize(
+        criterion, axes.ravel(), jac=True, method="L-BFGS-B", options=options
+    )
+    axes = found.x.reshape(axes.shape)
+    return axes / np.linalg.norm(axes, axis=0)
 
 
 def _quartimin(loadings, axes):
