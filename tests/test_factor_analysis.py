@@ -9,10 +9,11 @@ from scipy.optimize import approx_fprime
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.decomposition import FactorAnalysis as SklearnFactorAnalysis
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from common import floats, run_python
-from sklearn_ebm import FactorAnalysis
+from sklearn_ebm import FactorAnalysis, ProbabilisticPCA
 from sklearn_ebm._factor_scores import exponents
 from sklearn_ebm.factors import factor_analysis
 from sklearn_ebm.factors._base import Progress
@@ -806,6 +807,17 @@ def test_components_have_a_fixed_sign(digits):
         components = model.fit(digits).components_
         largest = np.abs(components).argmax(axis=1)
         assert (components[np.arange(5), largest] > 0).all()
+
+
+@pytest.mark.parametrize("model", [FactorAnalysis(1), ProbabilisticPCA(1)])
+def test_signs_do_not_depend_on_rounding(model):
+    """Of two features of one variance the loadings are as large as each other."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 100))
+    X = StandardScaler().fit_transform(np.column_stack([x, y - x]))
+    for _ in range(30):
+        components = model.fit(rng.permutation(X)).components_
+        np.testing.assert_array_equal(np.sign(components), [[1, -1]])
 
 
 def test_warns_where_it_has_not_converged():

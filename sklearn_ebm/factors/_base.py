@@ -311,11 +311,13 @@ class Progress:
 def with_signs(components):
     """Components with signs that do not depend on how they were found.
 
-    Returns them and the signs: the loading of largest size is positive.
+    Returns them and the signs: the loading of largest size is positive; of loadings
+    that are equal but for rounding, the first.
     """
     if not components.size:
         return components, np.ones(len(components))
-    largest = np.abs(components).argmax(axis=1)
+    size = np.abs(components)
+    largest = (size >= (1 - 1e-6) * size.max(axis=1, keepdims=True)).argmax(axis=1)
     signs = np.where(components[np.arange(len(components)), largest] < 0, -1.0, 1.0)
     return components * signs[:, np.newaxis], signs
 
