@@ -638,6 +638,20 @@ def test_given_start():
     assert_allclose(again.components_, best.components_, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("objective_", ["likelihood", "score_matching"])
+def test_starting_at_the_solution_is_convergence(objective_):
+    X, _ = mixtures()
+    how = {"objective": objective_, "density": "logistic", "whiten": False}
+    best = fit(X, tol=1e-4, **how)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = ICA(w_init=best.components_, tol=1e-2, **how).fit(X)
+    assert again.n_iter_ == 1
+    (slope,) = again.history_["gradient"]
+    assert slope <= 1e-2
+    assert_allclose(again.components_, best.components_, rtol=1e-3, atol=1e-3)
+
+
 # ---- More components than features ----
 
 

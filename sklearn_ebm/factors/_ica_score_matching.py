@@ -57,7 +57,7 @@ def minimise(Z, W, sources, *, max_iter, tol, report):
         value = float(intermediate_result.fun)
         report(State(W_now, sources.names, value, slope, slope <= tol))
 
-    minimize(
+    found = minimize(
         fun,
         W.ravel(),
         jac=True,
@@ -65,3 +65,6 @@ def minimise(Z, W, sources, *, max_iter, tol, report):
         callback=callback,
         options={"maxiter": max_iter, "gtol": tol, "ftol": 0, "maxfun": 20 * max_iter},
     )
+    if found.nit == 0:  # nothing is better than the start, which may be a minimum
+        slope = float(np.abs(found.jac).max())
+        callback(found)
