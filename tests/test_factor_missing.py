@@ -49,7 +49,10 @@ def test_a_model_may_be_left_without_factors(model):
     np.testing.assert_allclose(model.noise_variance_, variances)
     wanted = np.nansum(norm.logpdf(residual, scale=np.sqrt(variances)), axis=1)
     np.testing.assert_allclose(model.score_samples(noise), wanted)
-    assert model.transform(noise).shape == (300, 0)
+    factors = model.transform(noise)
+    assert factors.shape == (300, 0)
+    means = np.tile(model.mean_, (300, 1))
+    np.testing.assert_array_equal(model.inverse_transform(factors), means)
     wanted = np.where(np.isnan(noise), model.mean_, noise)
     np.testing.assert_allclose(model.impute(noise), wanted)
 

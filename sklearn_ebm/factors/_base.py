@@ -69,7 +69,8 @@ class GaussianFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             Their part in the features, ``mean_ + X @ components_``.
         """
         check_is_fitted(self)
-        X = check_array(X, dtype=FLOATS, input_name="X")
+        # A model may be left without components.
+        X = check_array(X, dtype=FLOATS, input_name="X", ensure_min_features=0)
         check_width(X, len(self.components_), "components")
         found = self.mean_ + X @ self.components_
         return found.astype(X.dtype, copy=False)
