@@ -95,3 +95,10 @@ def test_draws_where_only_some_factors_are_known():
     some = np.where(np.arange(40) < 30, rows, np.nan)
     drawn = model.impute(some, method="sample", random_state=0)
     np.testing.assert_allclose(drawn, rows, atol=1e-3)
+
+
+def test_the_first_step_climbs_where_the_noise_is_at_its_bound():
+    _, holes = without_noise(40, 6, 6, 0.3)
+    holes *= [1e-6, 1e-5, 1e-4, 1, 1e4, 1e5]
+    model = ProbabilisticPCA(5, missing="latent").fit(holes)
+    assert (np.diff(model.loglike_) >= -1e-9 * np.abs(model.loglike_[1:])).all()

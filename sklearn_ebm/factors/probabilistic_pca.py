@@ -233,7 +233,9 @@ class ProbabilisticPCA(GaussianFactors):
         filled = np.where(np.isnan(X), np.nanmean(X, axis=0, dtype=np.float64), X)
         data = describe(filled, exact=True)
         spectrum = Spectrum(data, self._most_components(X))
-        noise = spectrum.noise()
+        # (The means that fill X vary less than what is observed, which bounds steps.)
+        observed = np.nanvar(X, axis=0, dtype=np.float64).mean()
+        noise = max(spectrum.noise(), least_shared_noise(observed))
         # A component without any loadings would never get some.
         excess = np.maximum(spectrum.values - noise, LEAST_EXCESS * noise)
         loadings = np.sqrt(excess)[:, np.newaxis] * spectrum.vectors
