@@ -639,6 +639,28 @@ def test_given_start():
 
 
 @pytest.mark.parametrize("objective_", ["likelihood", "score_matching"])
+def test_the_unit_of_data_that_are_not_whitened_does_not_matter(objective_):
+    X, _ = mixtures("super")
+    X -= X.mean(axis=0)
+    how = {"objective": objective_, "density": "logistic", "whiten": False}
+    model = fit(X, **how)
+    for unit in (1e-4, 1e4):
+        other = fit(unit * X, **how)
+        assert_allclose(unit * other.components_, model.components_, rtol=1e-5)
+        assert other.n_iter_ == model.n_iter_
+
+
+@pytest.mark.parametrize("size", [1e-4, 1e4])
+def test_a_start_of_any_size_leads_to_the_maximum(size):
+    X, A = mixtures("super")
+    X -= X.mean(axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = ICA(density="logistic", w_init=size * np.eye(3), whiten=False).fit(X)
+    assert amari(model.components_ @ A) < 0.05
+
+
+@pytest.mark.parametrize("objective_", ["likelihood", "score_matching"])
 def test_starting_at_the_solution_is_convergence(objective_):
     X, _ = mixtures()
     how = {"objective": objective_, "density": "logistic", "whiten": False}

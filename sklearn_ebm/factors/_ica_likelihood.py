@@ -155,7 +155,8 @@ class State:
 def search(Z, W, sources, now, direction):
     """Halve a step until the loss does not rise; None where it always does."""
     slack = np.finfo(Z.dtype).eps * abs(now.loss)  # what rounding makes of the loss
-    size = 1.0
+    # (A start far too large asks for more than its own size: it would change signs.)
+    size = 1 / max(1.0, np.abs(direction).max())
     for _ in range(MAX_HALVINGS):
         step = size * direction
         moved = W + step @ W
@@ -186,14 +187,14 @@ def maximise(Z, W, names, *, adaptive, max_iter, tol):
             step, W, after = found
             memory.add(step, after.gradient - now.gradient)
             now = after
-        converged = converged or found is None
-        if adaptive and converged:
+        stop = converged or found is None
+        if adaptive and stop:
             W, chosen = choose(Z, W, sources)
             if chosen is not None:
-                sources, memory, converged = chosen, Memory(), False
+                sources, memory, converged, stop = chosen, Memory(), False, False
                 now = moments(Z, W, sources)
         yield State(W, sources.names, now.loss, now.slope, converged)
-        if converged:
+        if stop:
             return
 
 

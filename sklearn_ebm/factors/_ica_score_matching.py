@@ -41,25 +41,28 @@ def objective(Z, W, sources):
     return value / n, (linear + outer @ W - 2 * slopes[:, np.newaxis] * W) / n
 
 
-def minimise(Z, W, sources, *, max_iter, tol, report):
-    """Minimise by L-BFGS; `report` is called with the state after every iteration."""
+def minimise(Z, W, sources, *, unit, max_iter, tol, report):
+    """Minimise by L-BFGS; `report` is called with the state after every iteration.
 
+    The objective, its gradient and W depend on the unit of Z, its root mean square:
+    they are taken as of data in this unit, so that what is small does not depend on it.
+    """
     slope = np.inf
 
     def fun(w):
         nonlocal slope
-        value, gradient = objective(Z, w.reshape(W.shape), sources)
-        slope = float(np.abs(gradient).max())
-        return value, gradient.ravel()
+        value, gradient = objective(Z, w.reshape(W.shape) / unit, sources)
+        slope = float(unit * np.abs(gradient).max())
+        return unit**2 * value, unit * gradient.ravel()
 
     def callback(intermediate_result):  # scipy asks for this name
-        W_now = intermediate_result.x.reshape(W.shape).copy()
-        value = float(intermediate_result.fun)
+        W_now = intermediate_result.x.reshape(W.shape) / unit
+        value = float(intermediate_result.fun) / unit**2
         report(State(W_now, sources.names, value, slope, slope <= tol))
 
     found = minimize(
         fun,
-        W.ravel(),
+        unit * W.ravel(),
         jac=True,
         method="L-BFGS-B",
         callback=callback,

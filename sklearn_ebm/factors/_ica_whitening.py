@@ -38,6 +38,11 @@ class Whitening:
             np.dot(X[batch] - mean, forward.T, out=Z[batch])
         return Z
 
+    @property
+    def unit(self):
+        """Root mean square of z: 1, unless data are taken as they are."""
+        return float(np.sqrt(np.trace(self.second) / len(self.second)))
+
     def log_density_outside(self):
         """Mean log-density of the training data in the directions left out."""
         n_outside = len(self.mean) - len(self.forward)

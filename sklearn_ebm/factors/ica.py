@@ -108,6 +108,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Convergence: largest entry of the gradient, which for the likelihood is
         ``E[energy'(y) y^T] - I``, a matrix without units; the step from there is the
         last one. Of n samples, chance alone makes its entries about ``1 / sqrt(n)``.
+        For score matching it is that of data with a mean square of 1.
         FastICA stops at changes of about 0.01 radian.
 
     w_init : array-like of shape (n_components, n_components) or None, default=None
@@ -307,7 +308,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 X, self.n_components, self.whiten_solver, many
             )
         Z = np.ascontiguousarray(X) if self.whiten is False else whitening.apply(X)
-        W, names = self._start(n_components, Z.shape[1])
+        W, names = self._start(n_components, Z.shape[1], whitening.unit)
         latest = State(W, names, np.nan, np.inf, False)
         history = {self._objective_name(): [], "gradient": []}
 
@@ -317,7 +318,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self._note(history, state, whitening)
 
         try:
-            self._optimise(Z, W, names, report)
+            self._optimise(Z, W, names, whitening.unit, report)
         finally:  # Ctrl-C as well
             self._store(X.dtype, whitening, latest, history)
         return latest.converged
@@ -328,8 +329,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             return self.density
         return "adaptive" if self.objective == "likelihood" else "logistic"
 
-    def _start(self, n_components, n_directions):
-        """Return the first unmixing matrix and densities."""
+    def _start(self, n_components, n_directions, unit):
+        """Return the first unmixing matrix of data in this unit, and densities."""
         density = self._density()
         names = [ADAPTIVE[0] if density == "adaptive" else density] * n_components
         shape = (n_components, n_directions)
@@ -349,14 +350,14 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             W = rotation * np.sign(np.diag(triangle))
         else:
             W /= linalg.norm(W, axis=1, keepdims=True)
-        return W * np.sqrt(DENSITIES[names[0]].variance), names
+        return W * (np.sqrt(DENSITIES[names[0]].variance) / unit), names
 
-    def _optimise(self, Z, W, names, report):
+    def _optimise(self, Z, W, names, unit, report):
         """Run the method for the objective."""
         how = {"max_iter": self.max_iter, "tol": self.tol}
         if self.objective == "score_matching":
             Z = Z.astype(np.float64, copy=False)  # line searches need the digits
-            minimise(Z, W, Sources(names), report=report, **how)
+            minimise(Z, W, Sources(names), unit=unit, report=report, **how)
             return
         adaptive = self._density() == "adaptive"
         if self.w_init is None and self.whiten is not False:
