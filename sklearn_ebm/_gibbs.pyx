@@ -123,6 +123,8 @@ def half_sweep(
     Fills the arrays that are given, each (n_rows, n_units): `fields` and
     `means` of the layer's dtype, `samples` of bool.
     """
+    if rows.n_columns != layer.n_inputs:
+        raise ValueError("rows and layer do not fit")
     cdef Py_ssize_t n_rows = rows.n_rows, n_panels = layer.n_panels
     weight_memory = aligned(layer.room(n_panels) + PANEL_BYTES)
     cdef const char *weights = layer.panels(0, n_panels, address(weight_memory))

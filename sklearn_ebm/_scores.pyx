@@ -154,6 +154,8 @@ def score_rows(
     Sites where `skipped` (uint8, like the rows) is not 0 are left out of a
     pseudo-likelihood.
     """
+    if not rows.n_columns == up.n_inputs == len(intercept_visible):
+        raise ValueError("rows and layers do not fit")
     cdef Py_ssize_t n_rows = rows.n_rows
     cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
     cdef double work = <double> n_rows * up.n_panels * rows.n_columns * (

@@ -173,17 +173,27 @@ def check_finite(number, rate):
         )
 
 
-def undone_if_diverged(method):
-    """Decorate a method that trains: if that diverges, the estimator is as before."""
+# Attributes of which whatever is trained stores one anew.
+LEARNED = "components_", "coefs_", "rbm_"
+
+
+def undone_if_in_vain(method):
+    """Decorate a method that trains: if nothing is learned, the estimator is as before.
+
+    Nothing is if training diverges, or ends before there is anything to store: when the
+    data are refused (which may have other features than those of the model there is).
+    """
 
     @functools.wraps(method)
     def trains(self, *args, **kwargs):
         before = dict(vars(self))
         try:
             return method(self, *args, **kwargs)
-        except Diverged:
-            vars(self).clear()
-            vars(self).update(before)
+        except BaseException as error:
+            same = all(vars(self).get(name) is before.get(name) for name in LEARNED)
+            if same or isinstance(error, Diverged):
+                vars(self).clear()
+                vars(self).update(before)
             raise
 
     return trains

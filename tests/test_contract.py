@@ -75,6 +75,20 @@ def test_init_only_assigns_and_hides_no_parameter(estimator):
     assert set(vars(clone(estimator))) == set(estimator.get_params())
 
 
+# ---- Refused data ----
+
+
+@every_estimator
+def test_refused_data_leave_the_model_as_it_was(estimator):
+    wide = np.full((20, 99), 0.5)
+    wide[-1, -1] = np.inf
+    for model in (clone(estimator), fitted(estimator)):
+        wanted = fitted_state(model)
+        with pytest.raises(ValueError):
+            fit(model, wide)
+        assert_same(fitted_state(model), wanted)
+
+
 # ---- Copies ----
 
 COPIES = {

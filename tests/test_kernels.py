@@ -226,6 +226,19 @@ def test_half_sweep_fills_only_what_is_given():
         half_sweep(Rows(X), up_layer(machine), means=np.empty((10, 21), np.float32))
 
 
+def test_rows_of_another_width_are_refused():
+    machine = random_machine(20, 30, generator(9), dtype=np.float32)
+    layer, bias = up_layer(machine), np.zeros(30)
+    for n_columns in (29, 31):
+        rows = Rows(bits(10, n_columns, generator(9)))
+        with pytest.raises(ValueError, match="do not fit"):
+            half_sweep(rows, layer, means=np.empty((10, 20), np.float32))
+        with pytest.raises(ValueError, match="do not fit"):
+            score_rows(rows, layer, bias)
+    with pytest.raises(ValueError, match="do not fit"):
+        score_rows(Rows(bits(10, 30, generator(9))), layer, np.zeros(29))
+
+
 @pytest.mark.parametrize("make, dtype", INPUTS)
 @pytest.mark.parametrize("n_columns", [1, 65])
 def test_rows(make, dtype, n_columns):

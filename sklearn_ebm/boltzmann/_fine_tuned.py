@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from .._network import Dropout, Network, outputs
-from .._training import minibatch_rates, undone_if_diverged
+from .._training import minibatch_rates, undone_if_in_vain
 from .._validation import (
     CallbackSupportMixin,
     Interval,
@@ -96,7 +96,7 @@ class FineTuned(
 
     # ---- Training ----
 
-    @undone_if_diverged
+    @undone_if_in_vain
     @with_callbacks
     def fit(self, X, y):
         """Pretrain the net with the data X, and fine-tune it to the targets y.
@@ -138,7 +138,7 @@ class FineTuned(
         )
         return self
 
-    @undone_if_diverged
+    @undone_if_in_vain
     def _one_pass(self, X, y, classes=None):
         """Train on one pass over minibatches, as `partial_fit`."""
         self._check_parameters()

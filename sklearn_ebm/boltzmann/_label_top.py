@@ -14,7 +14,7 @@ from .._gibbs import Purpose
 from .._machines import Machine
 from .._network import Network, outputs
 from .._rows import Rows
-from .._training import undone_if_diverged
+from .._training import undone_if_in_vain
 from .._validation import check_restored, check_rows
 from ..layered import Layered
 from ..units import Gaussian
@@ -55,7 +55,7 @@ def check_generative(model):
 # ---- Training ----
 
 
-@undone_if_diverged
+@undone_if_in_vain
 def train(model, X, y, classes=None, callbacks=None):
     """Train a net: greedily below the top, then the top with the labels.
 

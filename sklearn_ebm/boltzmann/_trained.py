@@ -11,7 +11,7 @@ from .._training import (
     Division,
     Run,
     gibbs_steps,
-    undone_if_diverged,
+    undone_if_in_vain,
 )
 from .._validation import (
     CallbackSupportMixin,
@@ -58,7 +58,7 @@ class Training(CallbackSupportMixin, TransformerMixin):
     place of those it does not offer.
     """
 
-    @undone_if_diverged
+    @undone_if_in_vain
     @with_callbacks
     def fit(self, X, y=None):
         """Fit the model to the data X.
@@ -119,7 +119,7 @@ class Training(CallbackSupportMixin, TransformerMixin):
         )
         return self
 
-    @undone_if_diverged
+    @undone_if_in_vain
     def partial_fit(self, X, y=None):
         """Train on one pass over the minibatches of a part of the data.
 

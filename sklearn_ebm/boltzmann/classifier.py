@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from .._classifier import ClassifierTrainer
 from .._rows import Rows
-from .._training import Run, undone_if_diverged
+from .._training import Run, undone_if_in_vain
 from .._validation import (
     CallbackSupportMixin,
     Interval,
@@ -286,7 +286,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
 
     # ---- Training ----
 
-    @undone_if_diverged
+    @undone_if_in_vain
     @with_callbacks
     def fit(self, X, y):
         """Fit the model to the data X and the labels y.
@@ -326,7 +326,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         )
         return self
 
-    @undone_if_diverged
+    @undone_if_in_vain
     def partial_fit(self, X, y, classes=None):
         """Train the model on one pass over the rows of X, in minibatches.
 

@@ -10,7 +10,7 @@ from .._training import (
     check_finite,
     epoch_order,
     minibatch_rates,
-    undone_if_diverged,
+    undone_if_in_vain,
 )
 from .._validation import (
     CallbackSupportMixin,
@@ -263,7 +263,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
 
     # ---- Training ----
 
-    @undone_if_diverged
+    @undone_if_in_vain
     @with_callbacks
     def fit(self, X, y=None):
         """Fit the model to the data X.
@@ -306,7 +306,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         callbacks.call_on_fit_task_end(**given, reconstruction_attributes=dict)
         return self
 
-    @undone_if_diverged
+    @undone_if_in_vain
     def partial_fit(self, X, y=None):
         """Train every layer on one pass over the minibatches of a part of the data.
 

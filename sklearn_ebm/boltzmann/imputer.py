@@ -8,6 +8,7 @@ from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import check_is_fitted
 
 from .._missing import fill_exactly
+from .._training import undone_if_in_vain
 from .._unit_paths import state_counts
 from .._validation import (
     Interval,
@@ -203,6 +204,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @undone_if_in_vain
     def fit(self, X, y=None):
         """Fit the model to the values of X that are there.
 

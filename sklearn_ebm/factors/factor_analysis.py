@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 
+from .._training import undone_if_in_vain
 from .._validation import Interval, StrOptions, check_parameters
 from ._base import GaussianFactors, Progress, check_all_seen, with_signs
 from ._em import ExpectationMaximisation, Moments, collect, moments_of, step
@@ -192,6 +193,7 @@ class FactorAnalysis(GaussianFactors):
         self.missing = missing
         self.verbose = verbose
 
+    @undone_if_in_vain
     def fit(self, X, y=None):
         """Fit the model to the data X.
 

@@ -8,6 +8,7 @@ from scipy.optimize import brentq
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
+from .._training import undone_if_in_vain
 from .._validation import Interval, StrOptions, check_parameters
 from ._base import GaussianFactors, Progress, check_all_seen, with_signs
 from ._em import ExpectationMaximisation, step
@@ -154,6 +155,7 @@ class ProbabilisticPCA(GaussianFactors):
         self.missing = missing
         self.verbose = verbose
 
+    @undone_if_in_vain
     def fit(self, X, y=None):
         """Fit the model to the data X.
 
