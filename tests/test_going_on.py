@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 
-from common import assert_same, assert_same_model, interrupted_after
+from common import assert_same, assert_same_model, fitted_state, interrupted_after
 from sklearn_ebm import (
     RBM,
     DBMClassifier,
@@ -221,3 +222,22 @@ def test_an_interrupt_of_a_fit_that_goes_on_leaves_what_there_is():
     assert_same(model.components_[1], top)
     assert np.isfinite(model.set_params(n_iter=1).fit(X).score(X))
     assert model.history_["layer"][-2:] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RBMClassifier(3),
+        RBMClassifier(3, objective="generative", persistent=True),
+        DBNClassifier((3,), pretrain=False),
+        DBNClassifier((3, 2), objective="generative", pretrain_n_iter=1),
+        DBMClassifier((3, 2), pretrain_n_iter=1),
+    ],
+)
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_no_epoch_changes_nothing(model, early_stopping):
+    model = clone(model).set_params(
+        early_stopping=early_stopping, n_iter=9, random_state=0, warm_start=True
+    )
+    wanted = fitted_state(model.fit(BITS, LABELS))
+    assert_same(fitted_state(model.set_params(n_iter=0).fit(BITS, LABELS)), wanted)

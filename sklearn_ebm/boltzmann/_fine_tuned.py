@@ -123,6 +123,8 @@ class FineTuned(
                 f"y has no label: all of it is unlabeled={self.unlabeled!r}, from "
                 f"which {type(self).__name__} cannot learn anything more."
             )
+        if goes_on and self.n_iter == 0:
+            return self
         callbacks = self._init_callback_context(max_subtasks=self.n_iter)
         callbacks.call_on_fit_task_begin(estimator=self, **given)
         if self.pretrain and not goes_on:

@@ -307,7 +307,11 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         check_parameters(self)
         goes_on = self.warm_start and hasattr(self, "_state")
         given = {"X": X, "y": y}
+        before = vars(self).get("_state")
         X, rows, codes, division = self._begin(X, y, None, goes_on)
+        if goes_on and self.n_iter == 0:
+            self._state = before
+            return self
         callbacks = self._init_callback_context(max_subtasks=self.n_iter)
         callbacks.call_on_fit_task_begin(estimator=self, **given)
         monitor = stopping = None
