@@ -255,6 +255,15 @@ class Mixed(Unit):
 
     parts: tuple
 
+    def __post_init__(self):
+        """Check the parts."""
+        for _, unit in self.parts:
+            if not isinstance(unit, Unit):
+                raise ValueError(
+                    "parts must hold pairs (number of columns, Unit), got "
+                    f"{unit!r} for a Unit."
+                )
+
     def _groups(self, n_units):
         total = sum(n for n, _ in self.parts)
         if total != n_units:

@@ -74,6 +74,7 @@ def test_names():
         (lambda: Gaussian(loc=np.inf), 2, "loc"),
         (lambda: Gaussian(loc=np.zeros(3)), 2, "loc"),
         (lambda: Mixed(((2, Spin()), (3, ReLU()))), 4, "5 columns"),
+        (lambda: Mixed(((2, Spin()), (3, "relu"))), 5, "'relu' for a Unit"),
     ],
 )
 def test_layers_that_are_none_are_refused(unit, n, message):
