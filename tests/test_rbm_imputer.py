@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 from common import all_states
 from sklearn_ebm import RBM, RBMImputer
 from sklearn_ebm.boltzmann import imputer as module
+from sklearn_ebm.units import Gaussian, Mixed
 
 NAN = np.nan
 MIXED = [([0, 1], "bernoulli"), ([2], "categorical"), ([3, 4], "gaussian")]
@@ -338,6 +339,19 @@ def test_empty_features(keep, table):
     np.testing.assert_array_equal(np.delete(later, 1, 1) if keep else later, wanted)
     if keep:
         np.testing.assert_array_equal(later[:, 1], 7)
+
+
+@pytest.mark.parametrize("kind", [lambda unit: unit, lambda unit: Mixed(((5, unit),))])
+def test_units_of_empty_features_are_left_out(kind, table):
+    X = np.insert(table, 1, NAN, axis=1)
+    loc, scale = np.arange(5.0), np.arange(1.0, 6)
+    found = quick(visible=kind(Gaussian(loc, scale))).fit_transform(X)
+    left = Gaussian(np.delete(loc, 1), np.delete(scale, 1))
+    np.testing.assert_array_equal(found, quick(visible=left).fit_transform(table))
+    kinds = Mixed(((2, Gaussian()), (3, Gaussian(scale=2.0))))
+    pairs = [([0], Gaussian()), ([1, 2, 3], Gaussian(scale=2.0))]
+    wanted = quick(visible=pairs).fit_transform(table)
+    np.testing.assert_array_equal(quick(visible=kinds).fit_transform(X), wanted)
 
 
 def test_empty_categories_take_any_code_later(table):

@@ -1,5 +1,6 @@
 """Imputation of missing values by restricted Boltzmann machines."""
 
+from dataclasses import astuple
 from numbers import Integral, Real
 
 import numpy as np
@@ -14,12 +15,12 @@ from .._validation import (
     Interval,
     check_parameters,
     check_table,
-    column_indices,
     input_names,
     is_nan,
     random_generator,
 )
-from ._columns import Columns
+from ..units import Gaussian
+from ._columns import Columns, owners_of
 from .rbm import RBM
 
 # Hidden layers of at most so many states are summed, not sampled.
@@ -237,7 +238,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         seeds = rng.randint(0, 2**31 - 1, size=2)
         rbm = RBM(
             self.n_components,
-            visible=_specs(self.visible, np.flatnonzero(~empty), names, len(empty)),
+            visible=_specs(self.visible, ~empty, names),
             hidden=self.hidden,
             learning_rate=self.learning_rate,
             learning_rate_schedule="linear",
@@ -347,15 +348,22 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _specs(visible, kept, names, n_features):
+def _specs(visible, kept, names):
     """What the columns that are kept hold, by their new numbers."""
-    if not isinstance(visible, list):
+    if isinstance(visible, str):
         return visible
-    number = np.full(n_features, -1)
-    number[kept] = np.arange(len(kept))
-    specs = [
-        (number[column_indices(columns, n_features, names)], unit)
-        for columns, unit in visible
+    specs, owner = owners_of(visible, len(kept), names)
+    own = [owner == number for number in range(len(specs))]
+    return [
+        (np.flatnonzero(where[kept]).tolist(), _left(unit, kept[where]))
+        for unit, where in zip(specs, own, strict=True)
+        if where[kept].any()
     ]
-    found = [(columns[columns >= 0], unit) for columns, unit in specs]
-    return [(columns.tolist(), unit) for columns, unit in found if len(columns)]
+
+
+def _left(unit, kept):
+    """Return what is left of units of which these are kept."""
+    if not isinstance(unit, Gaussian):
+        return unit
+    loc, scale = (np.asarray(x)[kept if np.ndim(x) else ()] for x in astuple(unit))
+    return Gaussian(loc, scale)
