@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.preprocessing import OneHotEncoder
 
 from common import assert_same, fitted_floats
@@ -43,6 +44,15 @@ def test_codes_are_blocks_of_columns():
     held = codes.sample(20, 5, conditions=[2, np.nan], random_state=0)
     assert (held[:, 0] == 2).all()
     assert len(set(held[:, 1])) == 2
+
+
+def test_numbers_in_one_place_of_sparse_codes_are_one_code():
+    X = sp.csr_array(np.array([[1.0, 0.0], [2.0, 3.0], [0.0, 1.0]]))
+    halves = np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr
+    split = sp.csr_array(halves, shape=X.shape)
+    model = RBM(2, visible="categorical", n_iter=1, random_state=0)
+    np.testing.assert_array_equal(model.fit(split).n_categories_, [3, 4])
+    assert_same(model.transform(split), model.transform(X))
 
 
 def test_columns_may_be_said_in_any_way():
