@@ -69,6 +69,7 @@ __all__ = [
     "ScoringMonitor",
     "StrOptions",
     "TupleOf",
+    "as_floats",
     "check_choice",
     "check_count",
     "check_fixed",
@@ -230,9 +231,7 @@ def check_fixed(conditions, n_units, *, binary=True):
     if sp.issparse(conditions):
         raise TypeError("conditions must be dense: NaN stands for units that are free.")
     values = check_array(
-        np.atleast_2d(np.asarray(conditions, dtype=np.float64)),
-        ensure_all_finite="allow-nan",
-        input_name="conditions",
+        as_floats(conditions), ensure_all_finite="allow-nan", input_name="conditions"
     )
     if values.shape[1] != n_units:
         raise ValueError(
@@ -249,11 +248,20 @@ def check_fixed(conditions, n_units, *, binary=True):
     return values
 
 
+def as_floats(values):
+    """Rows of values, or one of them, as a matrix; pandas.NA becomes NaN."""
+    if hasattr(values, "iloc"):  # pandas
+        values = values.to_numpy(np.float64, na_value=np.nan)
+    return np.atleast_2d(np.asarray(values, dtype=np.float64))
+
+
 def check_names(estimator, X, name):
     """Refuse a table whose columns are others than those of the fit, or elsewhere."""
     known, found = getattr(estimator, "feature_names_in_", None), None
-    if known is not None and hasattr(X, "iloc"):  # pandas
-        found = list(X.columns if np.ndim(X) == 2 else X.index)
+    if known is not None and hasattr(X, "columns"):  # pandas, polars
+        found = list(X.columns)
+    elif known is not None and hasattr(X, "iloc"):  # a row of pandas
+        found = list(X.index)
     # (Only strings are names, as for scikit-learn.)
     named = bool(found) and all(isinstance(each, str) for each in found)
     if named and found != list(known):

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_array_equal
 from scipy.stats import chisquare
 from sklearn.base import clone
 
@@ -151,6 +152,29 @@ def test_tables_of_conditions_have_the_columns_of_the_data():
     }.items():
         with pytest.raises(ValueError, match=f"{name} must have the columns"):
             call()
+    # Missing values of pandas are those that are free.
+    for each in (wanted.astype("Int64"), wanted.astype("Int64").iloc[0]):
+        found = model.sample(5, 3, conditions=each, random_state=0)
+        assert_array_equal(found, model.sample(5, 3, conditions=wanted, random_state=0))
+
+
+class OtherTable:
+    """A data frame of another library than pandas, as far as arguments are read."""
+
+    def __init__(self, values, columns):
+        self.values, self.columns = values, columns
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype)
+
+
+def test_columns_of_tables_of_any_library_are_those_of_the_data():
+    pd = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).random((40, 3)) < 0.4
+    model = BernoulliRBM(3, n_iter=1).fit(pd.DataFrame(X, columns=list("abc")))
+    assert_array_equal(model.sample(2, 0, init=OtherTable(X[:2], list("abc"))), X[:2])
+    with pytest.raises(ValueError, match="init must have the columns"):
+        model.sample(2, init=OtherTable(X[:2], list("cba")))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._missing import fill_mean_field, missing_values
 from .._units import Kind
-from .._validation import StrOptions, check_rows
+from .._validation import StrOptions, as_floats, check_rows
 from ..units import BY_NAME, Unit, check_pair
 from ._columns import Columns
 
@@ -101,7 +101,7 @@ class UnitColumns:
         if X is None or not self._columns().has_codes:
             return X
         columns = self._columns()
-        X = X if sp.issparse(X) else np.atleast_2d(np.asarray(X, float))
+        X = X if sp.issparse(X) else as_floats(X)
         if X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"init or conditions has {X.shape[1]} columns, but the model has "
