@@ -19,7 +19,7 @@ from sklearn.feature_extraction.image import extract_patches_2d
 
 from common import assert_same, assert_same_model, fitted_floats, floats
 from reference import generator
-from sklearn_ebm import RBM, BernoulliRBM, GaussianRBM
+from sklearn_ebm import RBM, BernoulliRBM, DBMTransformer, GaussianRBM
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import log_likelihood, log_partition
 from sklearn_ebm.samplers import Gibbs
@@ -194,6 +194,16 @@ def test_attributes_are_of_the_units_of_the_data(standardize, hidden, variance):
     z = (X - state["shift"]) / state["scale"]
     assert standardize == (abs(z.mean(axis=0)).max() < 1e-9)
     assert model.sample(3, 5, random_state=0).shape == (3, 3)
+
+
+@pytest.mark.parametrize("scale", [1e-23, 1e20])
+@pytest.mark.parametrize("kind", [RBM(3), DBMTransformer((3, 2), pretrain_n_iter=1)])
+def test_variances_that_the_dtype_cannot_hold_are_refused(kind, scale):
+    X = generator(674).normal(size=(50, 3)) * scale
+    model = clone(kind).set_params(visible="gaussian", n_iter=1)
+    with pytest.raises(ValueError, match="unit 0 is .* beyond the numbers of float32"):
+        model.fit(X.astype(np.float32))
+    assert np.isfinite(model.fit(X).transform(X)).all()
 
 
 @pytest.mark.parametrize("average", [True, False])

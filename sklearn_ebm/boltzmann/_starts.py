@@ -126,7 +126,20 @@ def column_variances(X, numbers, mean):
     return np.where(total > n_rows * np.square(rounding), total / n_rows, 0.0)
 
 
-def first_units(columns, X, division, standardize):
+def _check_variances(variance, dtype):
+    """Refuse variances that are 0 or infinite in the dtype of the model."""
+    with np.errstate(over="ignore", under="ignore"):
+        kept = variance.astype(dtype)
+    wrong = np.flatnonzero((kept == 0) | np.isinf(kept))
+    if len(wrong):
+        raise ValueError(
+            f"The variance of visible unit {wrong[0]} is {variance[wrong[0]]:.3g}, "
+            f"which is beyond the numbers of {np.dtype(dtype)}. Scale the data, or "
+            "pass them as float64."
+        )
+
+
+def first_units(columns, X, division, standardize, dtype):
     """Return where the visible units start.
 
     Parameters
@@ -142,6 +155,9 @@ def first_units(columns, X, division, standardize):
 
     standardize : bool
         Whether Gaussian units are trained in standard deviations from their mean.
+
+    dtype : dtype
+        That of the model, which has to hold the variances.
 
     Returns
     -------
@@ -159,10 +175,12 @@ def first_units(columns, X, division, standardize):
         shift = np.where(columns.gaussian, mean, 0.0)
     _, first = columns.unit._gaussian(len(mean))
     bias = bias_for(columns.kinds, mean, 0.5 / division.n_rows)
+    first = np.where(columns.learned, spread, first)
+    _check_variances(first, dtype)
     return {
         "shift": shift,
         "scale": scale,
         "bias": np.where(columns.gaussian, (mean - shift) / scale, bias),
-        "variance": np.where(columns.learned, spread, first) / np.square(scale),
+        "variance": first / np.square(scale),
         "visible_scale": np.sqrt(spread),
     }

@@ -68,7 +68,7 @@ class TrainedDBM(Training, FittedDBM):
     def _first_state(self, components, X, dtype, division):
         columns = self._columns()
         n_visible = len(columns.kinds)
-        start = first_units(columns, X, division, self.standardize)
+        start = first_units(columns, X, division, self.standardize, dtype)
         bias, variance = start["bias"], start["variance"]
         n_odd, n_even = self._shape(n_visible)
         hidden, rate = np.zeros(n_odd), np.full(n_odd, 0.5)

@@ -239,7 +239,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     @unless_bits
     def _first_state(self, components, X, dtype, division):
         columns, mean = self._columns(), division.column_means
-        start = first_units(columns, X, division, self.standardize)
+        start = first_units(columns, X, division, self.standardize, dtype)
         shift, scale, bias = start["shift"], start["scale"], start["bias"]
         first = start["variance"]
         nothing = np.zeros((1, self.n_components))
