@@ -1,5 +1,6 @@
 """Deep belief nets with the labels at the top: their laws by enumeration, and use."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -262,6 +263,22 @@ def test_class_weights_multiply_the_joint(digits, labels):
     never = small(class_weight={1: 0}).fit(X, y)
     assert np.isfinite(never.predict_log_proba(X)).all()
     assert (never.predict(X) != 1).all()
+
+
+def test_class_weights_count_once_when_training_never_comes_to_the_top(
+    monkeypatch, digits, labels
+):
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    X, y = digits[:60], labels[:60] % 3
+    net = small(class_weight={0: 5.0}, warm_start=True).fit(X, y)
+    before = copy.deepcopy(net)
+    monkeypatch.setattr("sklearn_ebm.boltzmann._label_top.means_below", interrupted)
+    for train in (net.fit, net.partial_fit):
+        with pytest.raises(KeyboardInterrupt):
+            train(X, y)
+    assert_same_model(net, before)
 
 
 def test_decision_function_is_in_log_odds_of_either_objective(digits, labels):

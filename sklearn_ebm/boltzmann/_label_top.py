@@ -89,9 +89,10 @@ def train(model, X, y, classes=None, callbacks=None):
     targets = model._state if goes_on else model._first_targets(labels, classes)
     codes, known = model._targets(labels, targets)
     top = _new_top(model)
-    rbms, dtype = [], rows.dtype
+    rbms, dtype, weighted = [], rows.dtype, None
     if goes_on:
         top.__dict__.update(_fitted_top(model))
+        weighted = model.intercept_label_
         dtype = model.coefs_[0].dtype
     else:
         rbms = _new_rbms(model, top.random_state)
@@ -112,8 +113,9 @@ def train(model, X, y, classes=None, callbacks=None):
             _begin(top, _parameters(rbms, dtype), X_checked, labels, codes, known)
         raise
     finally:
-        # Also when interrupted: what has been learned is kept.
-        if hasattr(top, "components_"):
+        # Also when interrupted: what has been learned is kept. (A top that has learned
+        # nothing still has the label biases of the net, weights of classes and all.)
+        if hasattr(top, "components_") and top.intercept_label_ is not weighted:
             _store(model, rbms, top, targets, goes_on)
 
 
