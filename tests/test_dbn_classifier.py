@@ -389,6 +389,26 @@ def test_class_weights_count_as_repeated_rows(digits, labels):
             np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("objective", ["discriminative", "generative"])
+def test_a_fit_that_goes_on_takes_the_class_weights_that_are_set_now(
+    objective, digits, labels
+):
+    X, y = digits[:60], labels[:60] % 3
+    one = small(objective=objective, pretrain_n_iter=1, n_iter=0).fit(X, y)
+    wanted = clone(one).set_params(class_weight={1: 5.0}).fit(X, y)
+    one.set_params(class_weight={1: 5.0}, warm_start=True).fit(X, y)
+    assert_same(one._state["class_weight"], wanted._state["class_weight"])
+    if objective == "generative":  # where they are not in the loss
+        assert_same(one.intercept_label_, wanted.intercept_label_)
+    # Classes that do not come cannot be balanced.
+    some = y > 0
+    one.set_params(class_weight="balanced").fit(X[some], y[some])
+    n = np.bincount(y)[1:]
+    np.testing.assert_allclose(one._state["class_weight"][1:], n.sum() / 2 / n)
+    with pytest.raises(ValueError, match="class_weight=.* must be finite numbers"):
+        one.set_params(class_weight={1: -1.0}).fit(X, y)
+
+
 def test_balanced_class_weights(digits, labels):
     X, y = digits[:60], (labels[:60] == 3).astype(int)
     counts = np.bincount(y)

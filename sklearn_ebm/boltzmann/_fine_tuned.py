@@ -125,6 +125,8 @@ class FineTuned(
             )
         if goes_on and self.n_iter == 0:
             return self
+        if goes_on:
+            self._go_on(given["y"])
         callbacks = self._init_callback_context(max_subtasks=self.n_iter)
         callbacks.call_on_fit_task_begin(estimator=self, **given)
         if self.pretrain and not goes_on:
@@ -225,6 +227,9 @@ class FineTuned(
         # (Classes have numbers.)
         targets = targets if targets.dtype == np.int32 else targets.astype(dtype)
         return X, targets, division
+
+    def _go_on(self, y):
+        """Take up what parameters say now of the targets of a fit that goes on."""
 
     def _initialise(self, rows, state, key, rng):
         """Parameters and random keys before the first epoch."""

@@ -87,11 +87,28 @@ class FineTunedClassifier(PredictedLabels, FineTuned):
                 f"y has no label: all of it is unlabeled={self.unlabeled!r}, from "
                 f"which {type(self).__name__} cannot learn what the classes are."
             )
-        counts = np.bincount(codes_of(y[known], classes), minlength=len(classes))
+        return {
+            "classes": classes,
+            "class_weight": self._class_weights(y[known], classes),
+            "n_outputs": len(classes),
+        }
+
+    def _go_on(self, y):
+        """Weigh the labels of a fit that goes on, as `class_weight` says now."""
+        y, known = check_labels(self, y)
+        if known.any():
+            weights = self._class_weights(y[known], self._state["classes"])
+            self._state = self._state | {"class_weight": weights}
+
+    def _class_weights(self, y, classes):
+        """Weights of the classes, which are 1 in the mean over these labels."""
+        counts = np.bincount(codes_of(y, classes), minlength=len(classes))
         weights = np.ones(len(classes))
         if self.class_weight is not None:
-            weights = compute_class_weight(
-                self.class_weight, classes=classes, y=y[known]
+            # (Classes that do not come cannot be balanced.)
+            weighed = counts > 0 if self.class_weight == "balanced" else slice(None)
+            weights[weighed] = compute_class_weight(
+                self.class_weight, classes=classes[weighed], y=y
             )
         total = counts @ weights
         if (weights < 0).any() or not 0 < total < np.inf:
@@ -99,11 +116,7 @@ class FineTunedClassifier(PredictedLabels, FineTuned):
                 f"class_weight={self.class_weight!r} must be finite numbers that are "
                 "not negative, and not 0 for all of y."
             )
-        return {
-            "classes": classes,
-            "class_weight": weights * (counts.sum() / total),
-            "n_outputs": len(classes),
-        }
+        return weights * (counts.sum() / total)
 
     def _targets(self, y, state):
         """Numbers of the classes of all rows, and which are known: others are -1."""
