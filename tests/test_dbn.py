@@ -761,6 +761,32 @@ def test_up_down_unties_the_ways_and_leaves_the_greedy_model_to_its_copies(digit
     assert_same(twice.components_, model.components_)
 
 
+def test_up_down_that_is_interrupted_in_its_first_epoch_goes_on(monkeypatch, digits):
+    steps, minibatch = [], UpDown.minibatch
+
+    def interrupted(run, *given):
+        steps.append(given)
+        if len(steps) == 6:
+            raise KeyboardInterrupt
+        return minibatch(run, *given)
+
+    X, settings = digits[:100], {"up_down_learning_rate": 0.5, "random_state": 0}
+    model = DBNTransformer((6, 5), n_iter=1, up_down_n_iter=1, **settings)
+    monkeypatch.setattr(UpDown, "minibatch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X)
+    before = copy.deepcopy(model)
+    assert not np.allclose(before.components_[0], before.recognition_components_[0])
+    state = model.top_rbm()._state
+    assert_same(state["components"], before.components_[-1])
+    # (Steps too short to see.)
+    model.set_params(warm_start=True, up_down_learning_rate=1e-12).fit(X)
+    assert model.history_["layer"] == [1, 2, 0]
+    for name in ("components_", "recognition_components_"):
+        for found, wanted in zip(getattr(model, name), getattr(before, name)):
+            np.testing.assert_allclose(found, wanted, atol=1e-9)
+
+
 def test_up_down_does_not_depend_on_units_of_measurement(digits):
     X = digits[:200, digits[:200].std(axis=0) > 0]
     factor, shift = 8.0, 16.0  # powers of two round nothing

@@ -264,7 +264,7 @@ class FittedDBN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             for name, values in self.history_.items()
             if name != "layer"
         }
-        if 0 in layers:
+        if self._up_down_step:
             # The up-down algorithm has left the machine's own training behind.
             rbm._state = rbm._state | {
                 "components": rbm.components_,

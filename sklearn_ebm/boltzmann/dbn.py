@@ -367,7 +367,8 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
     @property
     def _untied(self):
         """Whether the up-down algorithm has left the machines behind."""
-        return 0 in self.history_["layer"]
+        # (Also in an epoch that was interrupted, which is not in the history.)
+        return self._up_down_step > 0
 
     def _begin(self, X, goes_on, together):
         """Check the data; the machines to train, none if all are trained `together`."""
