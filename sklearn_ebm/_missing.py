@@ -68,9 +68,7 @@ class DrawnValues:
         if missing is None:
             return X
         self.rows = np.flatnonzero(missing.any(axis=1))
-        n_observed = (~missing).sum(axis=0)
-        mean = np.where(missing, 0, X).sum(axis=0) / np.maximum(1, n_observed)
-        mean[n_observed == 0] = 0.5  # nobody knows
+        mean = observed_means(X, missing)
         self.X, self.missing = np.array(X), missing[self.rows]
         rng = np.random.default_rng([self.key, self.n_steps])
         values = (rng.random(self.missing.shape) < mean).astype(X.dtype)
@@ -125,6 +123,14 @@ class DrawnValues:
         part = self.X[self.rows]
         part[self.missing] = values[self.missing]
         self.X[self.rows] = part
+
+
+def observed_means(X, missing):
+    """Means of what is not missing in columns of probabilities."""
+    n_observed = (~missing).sum(axis=0)
+    mean = np.where(missing, 0, X).sum(axis=0) / np.maximum(1, n_observed)
+    mean[n_observed == 0] = 0.5  # nobody knows
+    return mean
 
 
 def missing_values(X):

@@ -240,6 +240,20 @@ def test_classes_with_and_without_missing_inputs(missing_in_training):
     assert (half == (votes[:, 0] > 0))[certain].mean() > 0.95
 
 
+def test_missing_inputs_do_not_count_in_the_first_means(digits, labels):
+    X = np.array(digits[:200])
+    X[np.random.default_rng(0).random(X.shape) < 0.6] = np.nan
+    X[:, 5] = np.nan
+    model = DBMClassifier((6, 5), objective="multi_prediction", n_iter=0).fit(
+        X, labels[:200]
+    )
+    found = expit(model.dbm_intercepts_[0][:64])
+    assert found[5] == pytest.approx(0.5)  # of which nothing is known
+    wanted = np.nanmean(np.delete(X, 5, axis=1), axis=0)
+    wanted = np.clip(wanted, 0.5 / 200, 1 - 0.5 / 200)
+    np.testing.assert_allclose(np.delete(found, 5), wanted, rtol=1e-9)
+
+
 def test_attributes_hold_the_parameters(digits, labels):
     model = DBMClassifier((6, 5, 4), n_mean_field_steps=3, **PARAMS)
     model.set_params(n_iter=2, momentum=0.5, weight_decay=1e-3)

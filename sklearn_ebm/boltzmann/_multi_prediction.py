@@ -15,7 +15,7 @@ predicts them, and its gradient goes back through all steps.
 import numpy as np
 from scipy.special import log_softmax, logit, softmax
 
-from .._missing import missing_values
+from .._missing import missing_values, observed_means
 from .._network import Dropout
 from .._passes import activate, multiply_by_slopes
 from .._products import product, single_threaded_blas
@@ -284,7 +284,11 @@ class MultiPrediction:
         def fill(X):
             given.append(X)
             missing = missing_values(X)
-            return X if missing is None else np.where(missing, X.dtype.type(0), X)
+            if missing is None:
+                return X
+            # Training begins with the columns' means, which are to stay what they are.
+            means = observed_means(X, missing) if reset else np.zeros(X.shape[1])
+            return np.where(missing, means.astype(X.dtype), X)
 
         _, rows = check_rows(model, X, reset=reset, fill=fill, quiet=not reset)
         return given[0], rows
