@@ -9,7 +9,15 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
-from common import every_estimator, fit, fitted, fitted_state
+from common import (
+    CLASSIFIERS,
+    REGRESSORS,
+    assert_same,
+    every_estimator,
+    fit,
+    fitted,
+    fitted_state,
+)
 from sklearn_ebm import BernoulliRBM, DBNTransformer, GaussianRBM, RBMClassifier
 from sklearn_ebm.likelihood import log_partition
 from sklearn_ebm.samplers import Gibbs
@@ -184,6 +192,17 @@ def test_bad_data_of_every_estimator(case, estimator, digits):
             X = make(digits[:20].copy())
             with pytest.raises((TypeError, ValueError), match=message):
                 fit(model, X, method) if "fit" in method else getattr(model, method)(X)
+
+
+@pytest.mark.parametrize(
+    "estimator", [*CLASSIFIERS, *REGRESSORS], ids=lambda model: type(model).__name__
+)
+def test_refused_targets_leave_a_fitted_model_as_it_was(estimator, digits):
+    model = fitted(estimator)
+    before = fitted_state(model)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(digits[:20, :40], np.arange(19) % 3)
+    assert_same(fitted_state(model), before)
 
 
 @pytest.mark.parametrize("case", BAD_DATA)

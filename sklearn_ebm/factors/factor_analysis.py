@@ -235,7 +235,7 @@ class FactorAnalysis(GaussianFactors):
                 f"{type(self).__name__} did not converge in max_iter={self.max_iter} "
                 "iterations.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return self
 

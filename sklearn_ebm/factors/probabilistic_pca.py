@@ -193,7 +193,7 @@ class ProbabilisticPCA(GaussianFactors):
                 f"{type(self).__name__} did not converge in max_iter={self.max_iter} "
                 "iterations.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return self
 
