@@ -45,6 +45,7 @@ DENSITY = {
     "pretrain_learning_rate": 0.05,
     "random_state": 0,
 }
+LONG = {"pretrain_n_iter": 50, "weight_decay": 2e-4, "mean_field_tol": 1e-2}
 # Without pretraining, and too short for chains to tell the rest.
 SHORT = DENSITY | {"pretrain_n_iter": 0, "n_gibbs_steps": 1}
 CLASSES = {
@@ -59,7 +60,7 @@ CLASSES = {
 DROPOUT = {"dropout": 0.3, "input_dropout": 0.1}
 # Of every run: settings and epochs.
 DENSITIES = {
-    "likelihood": (DENSITY | {"pretrain_n_iter": 30}, 110),
+    "likelihood": (DENSITY | LONG, 300),
     "centred": (SHORT, 10),
     "uncentred": (SHORT | {"centering": False}, 10),
 }

@@ -236,7 +236,17 @@ def name_of(estimator):
     return f"{type(estimator).__name__}{kind}"
 
 
-every_estimator = pytest.mark.parametrize("estimator", PUBLIC_ESTIMATORS, ids=name_of)
+def brief(estimator):
+    """Return the same, trained for no more epochs than it takes to do all it does."""
+    params = estimator.get_params(deep=False)
+    few = {name: min(n, 2) for name, n in params.items() if name.endswith("n_iter")}
+    return clone(estimator).set_params(**few)
+
+
+# Where what has been learned does not matter.
+BRIEF_ESTIMATORS = [brief(estimator) for estimator in PUBLIC_ESTIMATORS]
+
+every_estimator = pytest.mark.parametrize("estimator", BRIEF_ESTIMATORS, ids=name_of)
 every_rbm = pytest.mark.parametrize("estimator", BOLTZMANN_ESTIMATORS, ids=name_of)
 
 
@@ -451,7 +461,7 @@ def interrupted_after(train, seconds=0.3):
     return time.perf_counter() - sent[0]
 
 
-def soon_interrupted(make, train, seconds=0.3, begun=lambda model: True):
+def soon_interrupted(make, train, seconds=0.15, begun=lambda model: True):
     """A model of `make()` whose training heard an interrupt within half a second.
 
     Has three tries, each interrupted later: on a busy machine something else may hold

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from common import floats, run_python
+from common import floats, run_on_instruction_sets
 from sklearn_ebm import FactorAnalysis, ProbabilisticPCA
 from sklearn_ebm._factor_scores import exponents
 from sklearn_ebm.factors import factor_analysis
@@ -263,14 +263,13 @@ def test_compiled_densities_are_those_of_the_covariance(shape, dtype):
     densities_are_those_of_the_covariance(*shape, dtype)
 
 
-@pytest.mark.parametrize("isa", ["base", "avx2"])
-def test_densities_of_every_instruction_set_are_right(isa):
+def test_densities_of_every_instruction_set_are_right():
     code = (
         "from test_factor_analysis import densities_are_those_of_the_covariance as f\n"
         "for shape in [(3, 5, 2), (30, 100, 57), (130, 67, 20)]:\n"
         "    f(*shape, 'float32'), f(*shape, 'float64')\n"
     )
-    run_python(code, SKLEARN_EBM_ISA=isa)
+    run_on_instruction_sets(["base", "avx2"], code)
 
 
 def densities_are_those_of_the_covariance(n, n_features, q, dtype):

@@ -15,8 +15,8 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from common import (
+    BRIEF_ESTIMATORS,
     LARGE_ESTIMATORS,
-    PUBLIC_ESTIMATORS,
     assert_agree,
     assert_same,
     assert_same_model,
@@ -328,7 +328,7 @@ def test_rows_do_not_depend_on_the_rows_beside_them(estimator, dtype, digits):
 
 @pytest.mark.parametrize(
     "estimator",
-    [each for each in PUBLIC_ESTIMATORS if hasattr(each, "score_samples")],
+    [each for each in BRIEF_ESTIMATORS if hasattr(each, "score_samples")],
     ids=name_of,
 )
 def test_score_is_the_mean_of_score_samples(estimator, digits):
