@@ -307,11 +307,11 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         check_parameters(self)
         goes_on = self.warm_start and hasattr(self, "_state")
         given = {"X": X, "y": y}
-        before = vars(self).get("_state")
         X, rows, codes, division = self._begin(X, y, None, goes_on)
         if goes_on and self.n_iter == 0:
-            self._state = before
             return self
+        if goes_on:
+            self._go_on(rows)
         callbacks = self._init_callback_context(max_subtasks=self.n_iter)
         callbacks.call_on_fit_task_begin(estimator=self, **given)
         monitor = stopping = None
@@ -357,6 +357,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         goes_on = hasattr(self, "_state")
         classes = check_classes(self, classes, goes_on)
         X, rows, codes, division = self._begin(X, y, classes, goes_on)
+        if goes_on:
+            self._go_on(rows)
         run = Run(self._trainer(rows, codes, division), division)
         rates = np.full(run.n_batches, float(self.learning_rate))
         try:
@@ -395,9 +397,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         key = self._state["key"] if goes_on else random_key(rng)
         fraction = self.validation_fraction if self.early_stopping else 0
         division = LabelDivision(codes, fraction, key)
-        if goes_on:
-            self._go_on(rows)
-        else:
+        if not goes_on:
             self._initialise(rows, codes, classes, key, rng)
         return X, rows, codes, division
 
