@@ -131,7 +131,7 @@ def draw(model, chains, n_draws, warm_up, thinning, method):
     return np.stack(draws)
 
 
-def impute(model, X, missing, *, n_gibbs_steps=100, method="mean", random_state=None):
+def impute(model, X, mask, *, n_gibbs_steps=100, method="mean", random_state=None):
     """Fill in missing visible units, given the others.
 
     Parameters
@@ -144,7 +144,7 @@ def impute(model, X, missing, *, n_gibbs_steps=100, method="mean", random_state=
         Values of the visible units; what it holds where they are missing does not
         matter.
 
-    missing : array-like of bool of shape (n_samples, n_features) or (n_features,)
+    mask : array-like of bool of shape (n_samples, n_features) or (n_features,)
         Which of them are missing.
 
     n_gibbs_steps : int, default=100
@@ -165,7 +165,7 @@ def impute(model, X, missing, *, n_gibbs_steps=100, method="mean", random_state=
     """
     n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
     check_choice(method, "method", IMPUTING_METHODS)
-    missing = check_mask(missing, np.shape(X), "missing")
+    missing = check_mask(mask, np.shape(X), "mask")
     layers = layers_of(model)
     X, _ = check_states(
         model,
@@ -183,7 +183,7 @@ def fill_in(model, X, missing, n_steps, method, key, step):
     Parameters
     ----------
     model, X, missing, n_steps, method : see `impute`
-        As there, but X is an array and `n_steps` are the sweeps.
+        As there, but X is an array, `missing` the mask, and `n_steps` are the sweeps.
 
     key, step : int
         Random key and first random step.
