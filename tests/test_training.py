@@ -17,7 +17,7 @@ from common import (
     floats,
     name_of,
 )
-from sklearn_ebm import BernoulliRBM, DBMTransformer, DBNRegressor
+from sklearn_ebm import BernoulliRBM, DBMTransformer, DBNRegressor, RBMClassifier
 from sklearn_ebm._training import gibbs_steps
 
 # ---- Going on ----
@@ -125,13 +125,19 @@ def test_partial_fit_ignores_the_schedule(digits):
     assert_same_model(falling.partial_fit(digits[:95]), rbm.partial_fit(digits[:95]))
 
 
-def test_mean_of_the_training_data(digits):
-    model = BernoulliRBM(3, n_iter=1, random_state=0).fit(digits[:100])
-    np.testing.assert_allclose(model.visible_mean_, digits[:100].mean(axis=0))
-    model.partial_fit(digits[100:130]).partial_fit(digits[130:200])
-    np.testing.assert_allclose(model.visible_mean_, digits[:200].mean(axis=0))
-    model.set_params(warm_start=True).fit(digits[300:350])
-    np.testing.assert_allclose(model.visible_mean_, digits[300:350].mean(axis=0))
+@pytest.mark.parametrize("model", [BernoulliRBM(3), RBMClassifier(3)], ids=name_of)
+def test_mean_of_the_training_data(model, digits, labels):
+    def shown(method, start, stop):
+        getattr(model, method)(digits[start:stop], labels[start:stop])
+        return model.visible_mean_
+
+    model = clone(model).set_params(n_iter=1, random_state=0)
+    means = np.cumsum(digits, axis=0) / np.arange(1, len(digits) + 1)[:, np.newaxis]
+    np.testing.assert_allclose(shown("fit", 0, 100), means[99])
+    np.testing.assert_allclose(shown("partial_fit", 100, 130), means[129])
+    np.testing.assert_allclose(shown("partial_fit", 130, 200), means[199])
+    model.set_params(warm_start=True)
+    np.testing.assert_allclose(shown("fit", 300, 350), digits[300:350].mean(axis=0))
 
 
 def test_no_epochs_give_the_initial_model(digits):

@@ -311,7 +311,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         if goes_on and self.n_iter == 0:
             return self
         if goes_on:
-            self._go_on(rows)
+            self._go_on(rows, n_seen=0)
         callbacks = self._init_callback_context(max_subtasks=self.n_iter)
         callbacks.call_on_fit_task_begin(estimator=self, **given)
         monitor = stopping = None
@@ -358,7 +358,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         classes = check_classes(self, classes, goes_on)
         X, rows, codes, division = self._begin(X, y, classes, goes_on)
         if goes_on:
-            self._go_on(rows)
+            self._go_on(rows, n_seen=self._state["n_seen"])
         run = Run(self._trainer(rows, codes, division), division)
         rates = np.full(run.n_batches, float(self.learning_rate))
         try:
@@ -435,10 +435,10 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         self.history_ = {name: [] for name in HISTORY}
         self.__dict__.pop("h_samples_", None)
 
-    def _go_on(self, rows):
-        """Take rows into the mean of those of all calls."""
+    def _go_on(self, rows, n_seen):
+        """Take rows into the mean of the n_seen rows before them."""
         state = self._state
-        n_seen = state["n_seen"] + rows.n_rows
+        n_seen += rows.n_rows
         change = (rows.column_means - state["visible_mean"]) * (rows.n_rows / n_seen)
         self._state = state | {
             "visible_mean": state["visible_mean"] + change,
