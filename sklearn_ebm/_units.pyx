@@ -227,7 +227,8 @@ cdef void group_draws(
     elif g.kind == CATEGORICAL:
         group_means(g, leaves, x, mean, variance)
         for b in range(n // g.size):
-            left, chosen = uniforms[b * g.size], -1
+            # (The first one where no probability is a number: training has diverged.)
+            left, chosen = uniforms[b * g.size], b * g.size
             for k in range(b * g.size, (b + 1) * g.size):
                 # (The last one that has a probability, if rounding leaves a rest.)
                 if x[k] > 0 and left >= 0:

@@ -197,6 +197,16 @@ def test_fields_without_end_give_no_nan(name):
 # ---- Draws ----
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("unit, n", [(Categorical(3), 6), (MIXED, 17)])
+def test_fields_that_are_no_numbers_give_categories(unit, n, dtype):
+    # Training that diverges comes here before it is noticed.
+    drawn = evaluate(unit.kernel(n), np.full((2, n), np.nan, dtype), Wanted.DRAWS)
+    for kind, block, *_ in columns(unit, n):
+        if kind == Kind.CATEGORICAL:
+            np.testing.assert_array_equal(drawn[:, block].sum(axis=1), 1)
+
+
 @floats
 @pytest.mark.parametrize("n", [1, 4, 7, 16, 17, 37])
 def test_draws_take_the_uniform_numbers_of_their_column(n, dtype):
