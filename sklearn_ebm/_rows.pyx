@@ -66,7 +66,11 @@ cdef class Rows:
             if not X.has_canonical_format:
                 X = X.copy()
                 X.sum_duplicates()
-            arrays = (X.data, X.indices, np.asarray(X.indptr, X.indices.dtype))
+            # (SciPy keeps the strides of what a matrix is made of.)
+            arrays = (
+                np.ascontiguousarray(X.data), np.ascontiguousarray(X.indices),
+                np.ascontiguousarray(X.indptr, X.indices.dtype),
+            )
             self.source = arrays
             self.index_size = X.indices.dtype.itemsize
             self.data = <const char *> <size_t> arrays[0].ctypes.data

@@ -87,6 +87,13 @@ def csr(X, index_dtype=np.int32):
     return matrix
 
 
+def strided_csr(X):
+    """CSR in canonical format whose arrays have gaps."""
+    matrix = sp.csr_array(X)
+    arrays = (matrix.data, matrix.indices, matrix.indptr)
+    return sp.csr_array(tuple(strided(a[np.newaxis])[0] for a in arrays), X.shape)
+
+
 def real(n_rows, n_columns, dtype, rng):
     """Values in [0, 1], some of them 0 or 1, at least one of them neither."""
     X = np.clip(rng.uniform(-0.5, 1.5, (n_rows, n_columns)), 0, 1).astype(dtype)
@@ -127,6 +134,7 @@ BOTH = {
     "negative": lambda n, m, dtype, rng: rng.normal(size=(n, m)).astype(dtype),
     "csr": lambda n, m, dtype, rng: csr(bits(n, m, rng).astype(dtype)),
     "csr 64-bit": lambda n, m, dtype, rng: csr(bits(n, m, rng).astype(dtype), np.int64),
+    "csr strided": lambda n, m, dtype, rng: strided_csr(real(n, m, dtype, rng)),
     "csr real": lambda n, m, dtype, rng: csr(real(n, m, dtype, rng)),
 }
 INPUTS = [
