@@ -201,13 +201,13 @@ cdef class Rows:
         return n_on >= least * n * self.n_columns
 
     cdef void prefetch(self, Py_ssize_t row) noexcept nogil:
-        """Ask for a dense row that will be read soon."""
+        """Ask for a dense row that will be read soon, if its values are neighbours."""
         cdef Py_ssize_t at
         if self.bits != NULL:
             for at in range(0, self.n_words, 8):
                 fetch(<const char *> (self.bits + row * self.n_words + at))
-        elif self.indices == NULL:
-            for at in range(0, self.n_columns * self.column_stride, 64):
+        elif self.indices == NULL and self.column_stride == self.value_size:
+            for at in range(0, self.n_columns * self.value_size, 64):
                 fetch(self.data + row * self.row_stride + at)
 
     cdef Py_ssize_t _index(self, const char *x, Py_ssize_t k) noexcept nogil:

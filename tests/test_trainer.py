@@ -1,5 +1,6 @@
 """The compiled trainer against its plain NumPy twin, minibatch by minibatch."""
 
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -337,6 +338,21 @@ def test_training_goes_on(n_chains, dtype):
         one.run(3, 5)
     for x, y in zip(everything(trainer), everything(other), strict=True):
         assert np.array_equal(x, y)
+
+
+def test_time_of_a_row_does_not_grow_with_their_number():
+    """Also where the values of a row are far from each other."""
+    rng, n_rows = generator(24), 20_000
+    machine, chains = random_machine(4, 64, rng, dtype=np.float32), bits(20, 4, rng)
+    X = rng.random((n_rows, 64), dtype=np.float32) * bits(n_rows, 64, rng, 0.1)
+    seconds = []
+    for data in (X, np.asfortranarray(X)):
+        trainer, _ = make_trainer(data, machine, chains, rng, batch_size=20)
+        trainer.begin_epoch(rng.permutation(n_rows), np.zeros(n_rows // 20))
+        begin = time.perf_counter()
+        trainer.run(0, n_rows // 20)
+        seconds.append(time.perf_counter() - begin)
+    assert seconds[1] < 20 * seconds[0]
 
 
 def test_training_refuses_what_is_not_there():
