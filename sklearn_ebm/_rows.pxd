@@ -7,7 +7,7 @@ from ._simd cimport ActiveRows, Leaves
 cdef class Rows:
     cdef readonly Py_ssize_t n_rows, n_columns, n_words
     cdef readonly object dtype
-    cdef readonly bint binary, finite, scanned
+    cdef readonly bint binary, finite, scanned, fixed
     cdef readonly double minimum, maximum, density
     cdef readonly object column_means
     cdef object source

@@ -48,7 +48,8 @@ cdef class Rows:
     Attributes say what a scan of the data found: `binary` (only zeros and
     ones), `finite` (no NaN or infinity, nor sums beyond the largest number),
     `minimum`, `maximum`, `density` (share of non-zeros) and
-    `column_means`. (The values may change after it, unless the data are `fixed`.)
+    `column_means`. (The values may change after it, unless the data are `fixed`; who
+    reads bits takes it that they stay zeros and ones if they were.)
     Without the scan all values are taken for real numbers, and a half-sweep notes
     their range when it passes (see `note_range`).
     """
@@ -82,9 +83,9 @@ cdef class Rows:
             self.row_stride, self.column_stride = X.strides
         # Until something is known.
         self.density = 0.2
-        self.scanned = scan
+        self.scanned, self.fixed = scan, fixed
         if scan:
-            self._scan(fixed)
+            self._scan()
 
     def note_range(self, minimum, maximum, finite):
         """Take what a pass over all rows has found of their values."""
@@ -230,7 +231,7 @@ cdef class Rows:
         else:
             (<float *> value)[n] = <float> self._value(x, k)
 
-    def _scan(self, bint fixed):
+    def _scan(self):
         """Range, density and column means, in one parallel pass."""
         cdef Py_ssize_t n_blocks = (self.n_rows + SCAN_BLOCK - 1) // SCAN_BLOCK
         cdef int n_threads = min(
@@ -249,7 +250,7 @@ cdef class Rows:
         cdef Py_ssize_t size = self.n_columns * self.value_size
         if self.column_stride != self.value_size:
             size *= 4
-        if fixed and self.indices == NULL and 16 * self.n_words * 8 <= size:
+        if self.fixed and self.indices == NULL and 16 * self.n_words * 8 <= size:
             self.bits_memory = aligned(self.n_rows * self.n_words * 8)
             bits = <uint64_t *> address(self.bits_memory)
         with nogil, parallel(num_threads=n_threads):

@@ -460,12 +460,16 @@ cdef class UnitTrainer:
         for r in range(bound(n, thread, team), bound(n, thread + 1, team)):
             x = <real *> (self.states + r * self.v_bytes)
             memset(x, 0, self.v_bytes)
-            self.row_room.read(self.rows, thread, self.order[first + r], thread)
-            active = self.row_room.at(thread)
-            for k in range(active.length[0]):
-                x[active.index[k]] = (
-                    1 if active.value == NULL else (<real *> active.value)[k]
-                )
+            if self.rows.fixed:
+                self.row_room.read(self.rows, thread, self.order[first + r], thread)
+                active = self.row_room.at(thread)
+                for k in range(active.length[0]):
+                    x[active.index[k]] = (
+                        1 if active.value == NULL else (<real *> active.value)[k]
+                    )
+            else:
+                # (Real values may have come where all were 0 or 1.)
+                self.rows.write(self.order[first + r], <char *> x)
             for i in range(self.n_visible):
                 x[i] = (x[i] - shift[i]) * inverse[i]
             self._see(r, kind)

@@ -436,7 +436,7 @@ MUTATIONS = [
     Mutation(
         "bits of data that change are kept",
         "_rows.pyx",
-        "if fixed and self.indices == NULL",
+        "if self.fixed and self.indices == NULL",
         "if self.indices == NULL",
     ),
     Mutation(

@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 from sklearn.base import clone
 
 from common import PARAMETERS, all_states, assert_same_model, floats, random_model
-from sklearn_ebm import RBM, BernoulliRBM
+from sklearn_ebm import RBM, BernoulliRBM, GaussianRBM
 from sklearn_ebm._missing import DrawnValues, fill_mean_field
 from sklearn_ebm.likelihood import log_likelihood
 
@@ -206,6 +206,21 @@ def test_what_misses_first_leaves_mean_and_variance_of_columns(visible, draw):
     squares = np.square(X - mean)
     bound = 6 * share * np.nanstd(squares, axis=0) / np.sqrt(n_missing) + bound**2
     assert (np.abs(rbm.visible_scale_**2 - deviation**2) < bound).all()
+
+
+@floats
+def test_values_drawn_for_features_that_look_like_bits_are_real(dtype):
+    rng = np.random.default_rng(0)
+    bits = (rng.random((60, 5)) < 0.5).astype(dtype)
+    bits[rng.random(bits.shape) < 0.3] = np.nan
+    rbm = GaussianRBM(3, n_iter=3, missing="latent", random_state=0)
+    model = clone(rbm).fit(bits)
+    # Nearly the same data, which do not look like bits.
+    data = bits.copy()
+    data.flat[np.flatnonzero(bits == 1)[0]] = np.nextafter(dtype(1), dtype(2))
+    other = clone(rbm).fit(data)
+    np.testing.assert_allclose(model.components_, other.components_, 1e-2, 1e-4)
+    np.testing.assert_allclose(model.variance_, other.variance_, 1e-3)
 
 
 def test_nothing_is_learned_of_what_is_never_observed():
