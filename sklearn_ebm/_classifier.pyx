@@ -52,8 +52,10 @@ cdef enum:
     FEATURES = 64
     # Multiplications of a minibatch that are worth a second thread.
     LEAST_WORK = 4000000
-    # What a draw of labels is for (the others: _gibbs.pxd).
+    # What draws of labels are for (the others: _gibbs.pxd): labels of chains, and of
+    # rows that have none, where chains start.
     DRAW_LABEL = 4
+    DRAW_ROW_LABEL = 5
 
 # The field of padding units.
 cdef double OFF = -1e4
@@ -89,12 +91,13 @@ cdef double _softmax(double *x, Py_ssize_t n) noexcept nogil:
 
 
 cdef Py_ssize_t _draw_label(
-    const double *p, Py_ssize_t n, uint64_t key, uint64_t step, uint32_t row
+    const double *p, Py_ssize_t n, uint64_t key, uint64_t step, uint32_t row,
+    uint32_t purpose,
 ) noexcept nogil:
     """A label with these probabilities."""
     cdef uint32_t x[4]
     cdef Py_ssize_t k
-    random_words(x, 0, row, step, DRAW_LABEL, key)
+    random_words(x, 0, row, step, purpose, key)
     cdef double u = (x[0] + x[1] / 4294967296.0) / 4294967296.0
     for k in range(n - 1):
         u -= p[k]
@@ -601,7 +604,8 @@ cdef class ClassifierTrainer:
         if self.generative > 0 and not self.persistent:
             if code < 0:
                 code = <int32_t> _draw_label(
-                    p, self.n_classes, self.key, self.step, row0 + <uint32_t> r
+                    p, self.n_classes, self.key, self.step, row0 + <uint32_t> r,
+                    DRAW_ROW_LABEL,
                 )
             memcpy(chains + r * stride, means + code * stride, stride)
 
@@ -700,7 +704,8 @@ cdef class ClassifierTrainer:
                 p[y] += self._at(parts.label, y)
             _softmax(p, self.n_classes)
             self.label_draws[r] = <int32_t> _draw_label(
-                p, self.n_classes, self.key, self.step + sweep, row0 + <uint32_t> r
+                p, self.n_classes, self.key, self.step + sweep, row0 + <uint32_t> r,
+                DRAW_LABEL,
             )
 
     cdef void _hidden(

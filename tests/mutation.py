@@ -1055,6 +1055,12 @@ MUTATIONS = [
         "DRAW_LABEL = 1",
     ),
     Mutation(
+        "classes: labels of rows and of their chains share random bits",
+        "_classifier.pyx",
+        "DRAW_ROW_LABEL = 5",
+        "DRAW_ROW_LABEL = 4",
+    ),
+    Mutation(
         "classes: a pass starts its gradient anew",
         "_classifier.pyx",
         "cdef bint fresh = part == 0, last",

@@ -35,7 +35,7 @@ from sklearn_ebm._classifier import ClassifierTrainer
 from sklearn_ebm._rows import Rows
 
 KEY = 0x0123456789ABCDEF
-DRAW_LABEL = 4
+DRAW_LABEL, DRAW_ROW_LABEL = 4, 5
 LEAST_P = 1e-6
 OBJECTIVES = {"discriminative": (1.0, 0.0), "generative": (0, 1), "hybrid": (1, 0.3)}
 PARAMETERS = [
@@ -68,9 +68,9 @@ def label_scores(parameters, X):
     return parameters[4] + under.sum(axis=-1)
 
 
-def draw_labels(p, *, step):
+def draw_labels(p, *, step, purpose=DRAW_LABEL):
     """The kernel's draws of labels with probabilities p."""
-    words = random_words([0], np.arange(len(p)), step, DRAW_LABEL, KEY)[:, 0]
+    words = random_words([0], np.arange(len(p)), step, purpose, KEY)[:, 0]
     u = (words[:, 0] + words[:, 1] / 2.0**32) / 2.0**32
     return (u[:, np.newaxis] >= p.cumsum(axis=1)[:, :-1]).sum(axis=1)
 
@@ -98,7 +98,8 @@ def twin_gradient(parameters, X, codes, a, g, *, n_steps=1, step=0, h=None):
     if g == 0:
         return found, None
     if h is None:
-        y = np.where(codes >= 0, codes, draw_labels(p, step=step))
+        drawn = draw_labels(p, step=step, purpose=DRAW_ROW_LABEL)
+        y = np.where(codes >= 0, codes, drawn)
         means = under[np.arange(len(X)), y]
         h = bernoulli(means, key=KEY, step=step, purpose=DRAW_DATA)
     for s in range(step, step + n_steps):
