@@ -300,6 +300,8 @@ def anneal(
         raise ValueError(f"there are no steps {start}..{stop}")
     if log_weights.shape[0] != states.shape[0]:
         raise ValueError("there must be a weight for every chain")
+    if states.shape[0] == 0:
+        return
     cdef Team team = Team(path, states, stop - start, key, step, 1, clamped)
     cdef Py_ssize_t block, first, last, k, r
     cdef int thread, n_threads
@@ -350,6 +352,8 @@ def exchange(
     for record in (gains, visits):
         if record is not None and record.shape != shape:
             raise ValueError(f"a record must have the shape {shape}")
+    if states.shape[0] == 0:
+        return
     cdef Team team = Team(path, states, stop - start, key, step, unit, clamped)
     cdef Py_ssize_t block, first, last, s, e, t
     cdef int thread, n_threads

@@ -360,6 +360,8 @@ def run_chains(
     clamped : bool array like states; the units that keep their state, or None.
     """
     cdef Py_ssize_t n_rows = states.shape[0]
+    if n_rows == 0:
+        return
     cdef Bits visible = Bits(n_rows, down.n_units)
     cdef Bits hidden = Bits(n_rows, up.n_units)
     visible.set(states)

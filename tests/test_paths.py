@@ -225,6 +225,13 @@ def test_extreme_fields(dtype):
     assert np.isfinite(weights).all()
 
 
+def test_no_chains_take_no_steps():
+    path, states = path_of(random_path(3, 5, generator(207))), np.zeros((0, 5), bool)
+    anneal(path, states, UNEVEN, np.zeros(0), 0, 2, KEY)
+    levels = np.zeros((0, len(UNEVEN)), np.int32)
+    exchange(path, states, levels, UNEVEN, 0, 2, KEY)
+
+
 # ---- Pieces, threads and processors ----
 
 

@@ -1,5 +1,6 @@
 """Gibbs chains, conditions, imputation, many samples, and diagnostics."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -247,6 +248,14 @@ def test_gibbs_states(dtype):
         assert after.n_steps == chains.n_steps + 2
         again = sampler.step(sampler.init(**arguments, random_state=0), 2)
         assert np.array_equal(after.visible, again.visible)
+
+
+@floats
+def test_no_chains_stay_none(dtype):
+    sampler = Gibbs(random_model(9, 20, generator(304), dtype))
+    chains = sampler.init(2, random_state=0)
+    none = replace(chains, visible=chains.visible[:0])
+    assert sampler.step(none, 2).visible.shape == (0, 20)
 
 
 @floats
