@@ -103,7 +103,7 @@ cdef class Panels:
 
     cdef void sum_pairs(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
         """Bring the sums of pairs of panels start..stop up to date."""
-        cdef Py_ssize_t p, offset = self.first_pair * PANEL_BYTES
+        cdef Py_ssize_t p, offset = <Py_ssize_t> self.first_pair * PANEL_BYTES
         if not self.first_pair:
             return
         for p in range(start, stop):
