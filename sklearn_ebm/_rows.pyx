@@ -40,6 +40,14 @@ cdef void nonzero_bytes(
         words[w] = word
 
 
+def canonical(X):
+    """Return a CSR matrix with one entry a place, in order; the one given stays."""
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
 cdef class Rows:
     """Rows of a dense array or a CSR matrix, as values of a computing dtype.
 
@@ -64,9 +72,7 @@ cdef class Rows:
         self.is_double = self.dtype == np.float64
         self.leaves = select_leaves(8 if self.value_size == 8 else 4)
         if sp.issparse(X):
-            if not X.has_canonical_format:
-                X = X.copy()
-                X.sum_duplicates()
+            X = canonical(X)
             # (SciPy keeps the strides of what a matrix is made of.)
             arrays = (
                 np.ascontiguousarray(X.data), np.ascontiguousarray(X.indices),

@@ -16,7 +16,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from ._rows import Rows
+from ._rows import Rows, canonical
 
 try:  # scikit-learn >= 1.9
     from sklearn.callback import (
@@ -165,10 +165,9 @@ def check_rows(
         dtype=DTYPES,
         ensure_all_finite=False,
     )
-    if sp.issparse(X) and not X.has_canonical_format:
+    if sp.issparse(X):
         # Only the sum of numbers in one place is a value that may be checked.
-        X = X.copy()
-        X.sum_duplicates()
+        X = canonical(X)
     filled = X if fill is None else fill(X)
     # What takes the place of missing values may change from epoch to epoch.
     rows = Rows(filled, dtype, scan, filled is X)
