@@ -27,7 +27,7 @@ from libc.math cimport exp, log
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from ._gibbs cimport BLOCK, DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE
+from ._gibbs cimport BLOCK, DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE, share_in_average
 from ._openmp cimport (
     bound,
     omp_get_num_threads,
@@ -130,7 +130,7 @@ cdef class ClassifierTrainer:
     cdef double generative
     cdef readonly bint persistent
     cdef bint unfinished, is_double, listed
-    cdef Py_ssize_t n_averaged
+    cdef Py_ssize_t n_passed, spacing  # minibatches since start_average; see there
     cdef uint64_t key
     cdef object dtype
     cdef const Leaves *leaves
@@ -313,14 +313,14 @@ cdef class ClassifierTrainer:
         """
         return self._get("parameters")
 
-    def start_average(self):
-        """Begin a new average of the parameters over the coming minibatches."""
+    def start_average(self, Py_ssize_t spacing=1):
+        """Begin a new average of the parameters after every spacing-th minibatch."""
         self.average = self._bytes("average", self.n_bytes)
-        self.n_averaged = 0
+        self.n_passed, self.spacing = 0, spacing
 
     def averages(self):
         """Like `parameters`, averaged since `start_average`."""
-        if self.n_averaged == 0 or self.average == NULL:
+        if self.average == NULL or self.n_passed < self.spacing:
             return self.parameters()
         return self._get("average")
 
@@ -439,7 +439,7 @@ cdef class ClassifierTrainer:
             self._note(first, n)
             if part == self.n_passes - 1:
                 self.step += self.n_gibbs_steps
-                self.n_averaged += 1
+                self.n_passed += 1
 
     cdef void _read(
         self, Py_ssize_t first, Py_ssize_t n, int thread, int team
@@ -932,11 +932,14 @@ cdef class ClassifierTrainer:
         self, Py_ssize_t at, Py_ssize_t n_panels, double rate, double decay
     ) noexcept nogil:
         """The step of the parameters that lie `at` so many bytes."""
+        cdef double mix = 0
+        if self.average != NULL:
+            mix = share_in_average(self.n_passed + 1, self.spacing)
         self.leaves.ascend(
             self.parameters_ + at, self.gradient + at,
             NULL if self.velocity == NULL else self.velocity + at,
-            NULL if self.average == NULL else self.average + at, n_panels, rate,
-            self.momentum, decay, 1.0 / (self.n_averaged + 1),
+            NULL if mix == 0 else self.average + at, n_panels, rate, self.momentum,
+            decay, mix,
         )
 
     cdef void _note(self, Py_ssize_t first, Py_ssize_t n) noexcept nogil:

@@ -30,6 +30,14 @@ cpdef enum Purpose:
     NO_DRAW = 127
 
 
+cdef inline double share_in_average(Py_ssize_t n, Py_ssize_t spacing) noexcept nogil:
+    """Share of the parameters after n minibatches in the average of what is to enter.
+
+    Every spacing-th does, with the same weight; 0 is said of the others.
+    """
+    return <double> spacing / n if n % spacing == 0 else 0.0
+
+
 cdef class Layer:
     cdef Panels weights
     cdef readonly Py_ssize_t n_inputs, n_units

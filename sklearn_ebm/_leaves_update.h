@@ -165,7 +165,6 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
     const REAL *mu = u->visible_offset;
     const REAL rate = (REAL)u->learning_rate, momentum = (REAL)u->momentum;
     const REAL decay = (REAL)u->weight_decay, mix = (REAL)u->average_rate;
-    const REAL earlier = (REAL)u->earlier_rate;
     V pull[GROUP][NV], change[GROUP][NV], offset[GROUP][NV];
     V decayed[GROUP][NV], by[GROUP][NV];
     for (int p = 0; p < np; p++)
@@ -229,12 +228,8 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
             drift[q] += (shrunk - x[p][q]) * offset[p][q];
             x[p][q] = shrunk;
         }
-        if (average) EACH_CELL {
-            V mean = *CELL(average);
-            mean += (*CELL(weights) - mean) * earlier;
-            if (!capped) mean += (x[p][q] - mean) * mix;
-            *CELL(average) = mean;
-        }
+        if (average && !capped) EACH_CELL
+            NAME(enter)(x[p][q], CELL(average), mix, NULL, NULL);
         EACH_CELL *CELL(weights) = x[p][q];
         if (fast) EACH_CELL
             *CELL(u->fast) = NAME(follow)(*CELL(u->fast), sums[p][q], fast_rate);

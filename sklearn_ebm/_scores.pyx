@@ -64,19 +64,29 @@ cdef class Scorer:
             return
         self.logits = np.empty((n_threads * BLOCK, rows.n_columns))
         self.tabulated = np.abs(components).max() <= LARGEST_TABULATED
-        shape = rows.n_columns, up.n_panels * up.leaves.lanes
-        tables = []
-        for _ in range(3 if self.tabulated else 1):
-            memory = aligned(np.prod(shape) * rows.dtype.itemsize)
-            self.memory.append(memory)
-            tables.append(memory.view(rows.dtype).reshape(shape))
-        tables[0][:, : up.n_units] = components.T
-        self.weights = address(self.memory[1])
+        # (Neither more tables nor more passes over them than are needed: of few rows
+        # they are most of the work.)
+        if not (rows.binary and self.tabulated):
+            memory, weights = self._table()
+            weights[:, : up.n_units] = components.T
+            self.weights = address(memory)
         if self.tabulated:
-            np.exp(tables[0], out=tables[1])
-            np.exp(np.negative(tables[0], out=tables[2]), out=tables[2])
-            self.exp_weights = address(self.memory[2])
-            self.exp_minus = address(self.memory[3])
+            memory, factors = self._table()
+            factors[:, : up.n_units] = components.T
+            np.exp(factors, out=factors)
+            self.exp_weights = address(memory)
+            memory, inverses = self._table()
+            np.reciprocal(factors, out=inverses)
+            self.exp_minus = address(memory)
+
+    def _table(self):
+        """Memory for a number of every feature and (padded) hidden unit, as bytes and
+        as numbers, which are zeros."""
+        dtype = self.rows.dtype
+        shape = self.rows.n_columns, self.up.n_panels * self.up.leaves.lanes
+        memory = aligned(np.prod(shape) * dtype.itemsize)
+        self.memory.append(memory)
+        return memory, memory.view(dtype).reshape(shape)
 
     cdef void block(
         self, Py_ssize_t first, Py_ssize_t n, int thread, double *scores

@@ -96,8 +96,7 @@ typedef struct {
     char *next_offset, *hidden_bias, *hidden_velocity, *hidden_average;
     char *hidden_fast, *hidden_seen;
     double learning_rate, momentum, weight_decay, offset_rate;
-    double average_rate;       /* of the weights in their average */
-    double earlier_rate;       /* of those before the step, entered first */
+    double average_rate;       /* of the parameters in their averages */
     double shrinkage;          /* of the weights after the step */
     double max_norm;           /* of the weights of a unit; 0 for any */
     double sparsity_target, sparsity_cost;  /* of the hidden units' means */

@@ -60,7 +60,6 @@ cdef extern from "_simd.h" nogil:
         double weight_decay
         double offset_rate
         double average_rate
-        double earlier_rate
         double shrinkage
         double max_norm
         double sparsity_target

@@ -33,6 +33,7 @@ from ._gibbs cimport (
     Sweep,
     bits_sweep,
     sample_panels,
+    share_in_average,
 )
 from ._openmp cimport (
     bound,
@@ -63,7 +64,7 @@ cdef double DENSE = 0.25
 cdef struct Pass:
     # The n rows and m chains (from first_chain on) that a minibatch works on at a time,
     # which share each has in the mean of its phase, whether they are the first and the
-    # last ones, and the rates of the step and of the averages.
+    # last ones, and the rates of the step and of the averages (0: nothing enters).
     Py_ssize_t n, m, first_chain
     double data_share, chain_share
     bint first, last
@@ -88,7 +89,7 @@ cdef class Trainer:
     cdef public double momentum, weight_decay, l1_decay, max_norm, offset_rate
     cdef public double sparsity_target, sparsity_cost, fast_learning_rate
     cdef public bint nesterov
-    cdef Py_ssize_t n_averaged
+    cdef Py_ssize_t n_passed, spacing  # minibatches since start_average; see there
     cdef bint persistent
     cdef uint64_t key
     cdef object dtype
@@ -239,19 +240,16 @@ cdef class Trainer:
     def _intercept(self, Layer layer, n):
         return layer.bias_memory.view(self.dtype)[:n].copy()
 
-    def start_average(self):
-        """Begin a new average of the parameters over the coming minibatches."""
+    def start_average(self, Py_ssize_t spacing=1):
+        """Begin a new average of the parameters after every spacing-th minibatch."""
         self._follow("average")
-        self.n_averaged = 0
+        self.n_passed, self.spacing = 0, spacing
 
     def averages(self):
         """Like `parameters`, averaged since `start_average`."""
-        if self.n_averaged == 0 or self.update.average == NULL:
+        if self.update.average == NULL or self.n_passed < self.spacing:
             return self.parameters()
-        components, hidden, visible = self._followed("average")
-        if self.n_averaged % 2:  # the last weights are still to be entered
-            components += (self.up.weights.columns() - components) / self.n_averaged
-        return components, hidden, visible
+        return self._followed("average")
 
     def start_velocity(self, velocity=None):
         """Keep velocities, from zero or from what `velocities` returned."""
@@ -436,7 +434,9 @@ cdef class Trainer:
         work.data_share, work.chain_share = 1.0 / batch_rows, -1.0 / batch_chains
         work.first, work.last = part == 0, part == self.n_passes - 1
         work.rate = self.rates[batch]
-        work.average_rate = 1.0 / (self.n_averaged + 1)
+        work.average_rate = 0
+        if self.update.average != NULL:
+            work.average_rate = share_in_average(self.n_passed + 1, self.spacing)
         cdef Draw draw
         draw.key, draw.row0 = self.key, <uint32_t> at
         draw.room = <uint16_t *> (
@@ -702,7 +702,7 @@ cdef class Trainer:
             self._project_changes(work)
             if work.last:
                 self.step += self.n_gibbs_steps
-                self.n_averaged += 1
+                self.n_passed += 1
         team_barrier()
         if not work.last:
             return
@@ -715,6 +715,8 @@ cdef class Trainer:
         # the biases, and waits before.)
         v = self.visible_update
         v.learning_rate, v.average_rate = work.rate, work.average_rate
+        if work.average_rate == 0:
+            v.average = NULL
         self.leaves.visible_step(&v, start, stop)
 
     cdef void _update(
@@ -763,14 +765,11 @@ cdef class Trainer:
         if u.velocity != NULL:
             u.velocity = self.update.velocity + start * stride
             u.hidden_velocity = self.update.hidden_velocity + at
-        if u.average != NULL:
+        if work.average_rate == 0:
+            u.average = u.hidden_average = NULL
+        else:
+            u.average = self.update.average + start * stride
             u.hidden_average = self.update.hidden_average + at
-            # Weights are entered every other time, those before the step as well, as
-            # the average is read and written from afar.
-            u.average = NULL
-            if self.n_averaged % 2:
-                u.average = self.update.average + start * stride
-                u.earlier_rate = 1.0 / self.n_averaged
         if u.fast != NULL:
             u.fast = self.update.fast + start * stride
             u.seen = self.update.seen + start * stride

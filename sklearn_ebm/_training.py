@@ -19,6 +19,9 @@ PATIENCE = 0.1
 # threads; sooner if the last try was a success.
 PROBE_EVERY = 12
 PROBE_SIZE = 8
+# Parameters of at least so many minibatches of an epoch are averaged, where there are
+# as many: more of them, nearly the same as these, would cost time and change nothing.
+LEAST_AVERAGED = 100
 # Held-out rows that are copied at a time, to subtract them from the means.
 CHUNK = 1000
 
@@ -278,7 +281,7 @@ class Run:
         trainer = self.trainer
         order = epoch_order(self.division.training, key, trainer.step)
         if averaging:
-            trainer.start_average()
+            trainer.start_average(max(1, len(rates) // LEAST_AVERAGED))
         begin = time.perf_counter()
         trainer.begin_epoch(order, rates)
         kernel = trainer.run if self.tempered is None else self._tempered_run

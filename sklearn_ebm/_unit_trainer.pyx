@@ -28,7 +28,7 @@ from libc.math cimport log, sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from ._gibbs cimport DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE
+from ._gibbs cimport DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE, share_in_average
 from ._mean_field cimport ROWS, MeanField
 from ._openmp cimport (
     bound,
@@ -98,7 +98,7 @@ cdef class UnitTrainer:
     cdef public double momentum, weight_decay, l1_decay, max_norm, offset_rate
     cdef public double sparsity_target, sparsity_cost, clip, keep
     cdef public bint nesterov, unbounded
-    cdef Py_ssize_t n_averaged
+    cdef Py_ssize_t n_passed, spacing  # minibatches since start_average; see there
     cdef bint persistent, unfinished, averaging, moving, any_gaussian, placed
     cdef uint64_t key
     cdef object dtype
@@ -313,17 +313,17 @@ cdef class UnitTrainer:
         components = np.ascontiguousarray(self._get(weights, self.n_visible).T)
         return components, *(self._vector(v).astype(self.dtype) for v in vectors)
 
-    def start_average(self):
-        """Begin a new average of the parameters over the coming minibatches."""
+    def start_average(self, Py_ssize_t spacing=1):
+        """Begin a new average of the parameters after every spacing-th minibatch."""
         self.average = self._bytes("average", self.n_visible * self.h_bytes)
         # From zero like the weights': from another average, the first would be rounded.
         for name in ("b_average", "c_average", "log_variance_average"):
             self._vector(name)[:] = 0
-        self.averaging, self.n_averaged = True, 0
+        self.averaging, self.n_passed, self.spacing = True, 0, spacing
 
     def averages(self):
         """Like `parameters`, averaged since `start_average`."""
-        if self.n_averaged == 0 or not self.averaging:
+        if not self.averaging or self.n_passed < self.spacing:
             return self.parameters()
         return self._all("average", "c_average", "b_average", "log_variance_average")
 
@@ -717,10 +717,12 @@ cdef class UnitTrainer:
             self._step_hidden(rate, kind)
             self._see_parameters()
             self.step += self.n_gibbs_steps
-            self.n_averaged += 1
+            self.n_passed += 1
         team_barrier()
-        if self.averaging:
-            self._enter(1.0 / self.n_averaged, thread, team, kind)
+        if self.averaging and self.n_passed % self.spacing == 0:
+            self._enter(
+                share_in_average(self.n_passed, self.spacing), thread, team, kind
+            )
             team_barrier()
 
     cdef void _step_hidden(self, double rate, real kind) noexcept nogil:

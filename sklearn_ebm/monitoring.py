@@ -14,7 +14,7 @@ __all__ = ["TrainingMonitor"]
 # Rows of the fixed sample on which a model in training is judged, and those of them
 # that are looked at site by site, which takes much longer.
 MONITOR_ROWS = 500
-DEAR_ROWS = 200
+DEAR_ROWS = 100
 # A hidden unit whose probability of being on stays within this of 0 or of 1 for
 # every row of the sample is dead or saturated.
 IDLE = 0.01

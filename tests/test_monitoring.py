@@ -180,7 +180,7 @@ def test_numbers(early_stopping, n_rows, digits):
     rbm.set_params(tol=1e9, monitor="free_energy_gap", early_stopping=early_stopping)
     model = rbm.fit(X)
     training, validation = halves(model, X) if early_stopping else (X, None)
-    # The samples are fixed ones, of 500 rows of each side and 200 of the training.
+    # The samples are fixed ones, of rows of each side and fewer of the training.
     order = np.random.default_rng([model._state["key"], 0]).permutation(len(training))
     dear, training = training[order[:DEAR_ROWS]], training[order[:MONITOR_ROWS]]
     validation = None if validation is None else validation[:MONITOR_ROWS]
@@ -191,7 +191,7 @@ def test_numbers(early_stopping, n_rows, digits):
 
 @pytest.mark.parametrize("early_stopping", [True, False])
 def test_missing_values_do_not_count(early_stopping, digits):
-    X = np.array(digits[:200])
+    X = np.array(digits[:DEAR_ROWS])
     X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
     X[50:80] = digits[50:80]
     rbm = BernoulliRBM(8, average=False, verbose=1, random_state=0, n_iter=3)

@@ -330,13 +330,14 @@ def test_hybrid_gradient_is_a_sum():
         np.testing.assert_allclose(part, wanted, rtol=1e-10, atol=1e-13)
 
 
-def test_steps_follow_gradient_momentum_decay_and_average():
+@pytest.mark.parametrize("spacing", [1, 2, 3, 4])
+def test_steps_follow_gradient_momentum_decay_and_average(spacing):
     parameters = machine(9, 20, 3, scale=0.5)
     X, codes = data_for(25, 20, 3)
     trainer = trainer_of(parameters, X, codes, 1.0, 0.0, batch_size=10)
     trainer.momentum, trainer.weight_decay = 0.7, 0.2
     trainer.start_velocity()
-    trainer.start_average()
+    trainer.start_average(spacing)
     run(trainer, 25, rate=0.1)
     parts, path = list(parameters), []
     velocity = [0.0] * 5
@@ -350,7 +351,8 @@ def test_steps_follow_gradient_momentum_decay_and_average():
     for k in range(5):
         np.testing.assert_allclose(trainer.parameters()[k], parts[k], rtol=1e-11)
         np.testing.assert_allclose(trainer.velocities()[k], velocity[k], rtol=1e-9)
-        mean = np.mean([step[k] for step in path], axis=0)
+        entered = path[spacing - 1 :: spacing] or path[-1:]
+        mean = np.mean([step[k] for step in entered], axis=0)
         np.testing.assert_allclose(trainer.averages()[k], mean, rtol=1e-11)
 
 

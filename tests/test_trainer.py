@@ -62,11 +62,13 @@ def check_training(
     batch_size,
     n_gibbs_steps=1,
     centred=True,
+    spacing=1,
     **options,
 ):
     """Every minibatch of an epoch does what the twin does from the same state.
 
-    n_gibbs_steps may be a list, of which the minibatches take turns.
+    n_gibbs_steps may be a list, of which the minibatches take turns. Every spacing-th
+    enters the average.
     """
     dtype, persistent = machine[0].dtype, chains is not None
     trainer, visible_offset = make_trainer(
@@ -80,7 +82,7 @@ def check_training(
     set_options(trainer, options)
     order = rng.permutation(X.shape[0])
     rates = rng.uniform(0.5, 1, trainer.n_batches)
-    trainer.start_average()
+    trainer.start_average(spacing)
     seen = []
     n_steps = np.resize(n_gibbs_steps, trainer.n_batches)
     for batch in range(trainer.n_batches):
@@ -108,8 +110,9 @@ def check_training(
         if trainer.fast_learning_rate:
             assert_close(trainer.fast_parameters(), twin.fast, dtype)
         seen.append(trainer.parameters())
+        entered = seen[spacing - 1 :: spacing] or seen[-1:]
         average = [
-            np.mean(x, axis=0, dtype=np.float64) for x in zip(*seen, strict=True)
+            np.mean(x, axis=0, dtype=np.float64) for x in zip(*entered, strict=True)
         ]
         assert_close(trainer.averages(), average, dtype)
 
@@ -158,6 +161,9 @@ def test_training(batch_size, n_chains, kind, dtype):
         {"weight_decay": 0.1},
         {"l1_decay": 0.1},
         {"max_norm": 1.5},
+        {"spacing": 2},
+        {"spacing": 2, "max_norm": 1.5, "fast_learning_rate": 0.5},
+        {"spacing": 5},
         {"nesterov": True, "momentum": 0.9},
         {"nesterov": True, "momentum": 0.9, "weight_decay": 0.1, "centred": False},
         {"sparsity_target": 0.2, "sparsity_cost": 0.5},

@@ -461,6 +461,18 @@ def test_average_is_the_mean_over_the_minibatches():
         assert np.abs(found - steps[-1]).max() > 1e-6
 
 
+@pytest.mark.parametrize("n_batches, spacing", [(199, 1), (200, 2), (301, 3)])
+def test_averages_of_long_epochs_are_of_evenly_spaced_minibatches(n_batches, spacing):
+    X = np.full((10 * n_batches, 3), 0.5)
+    rbm = BernoulliRBM(2, random_state=0)
+    raw = clone(rbm).set_params(average=False)
+    path = [raw.partial_fit(X[:10]).components_.copy() for _ in range(n_batches)]
+    found = clone(rbm).set_params(n_iter=1).fit(X).components_
+    entered = np.mean(path[spacing - 1 :: spacing], axis=0)
+    np.testing.assert_allclose(found, entered, atol=1e-11)
+    assert np.abs(entered - np.mean(path[::2], axis=0)).max() > 1e-6
+
+
 def test_average_of_one_minibatch_is_the_minibatch(digits):
     assert_close(trained(digits[:50], 3, average=True), trained(digits[:50], 3))
 

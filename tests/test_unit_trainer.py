@@ -195,10 +195,10 @@ def assert_close(found, wanted, rtol):
         np.testing.assert_allclose(x, y, rtol, rtol * np.abs(y).max(), err_msg=name)
 
 
-def check_epoch(case, rtol=1e-9):
+def check_epoch(case, rtol=1e-9, spacing=1):
     """Every minibatch does what the twin does, and averages are means."""
     trainer, twin = case.trainer, case.twin
-    trainer.start_average()
+    trainer.start_average(spacing)
     trainer.begin_epoch(case.order, case.rates)
     seen = []
     for k, rows, rate in case.batches():
@@ -219,7 +219,8 @@ def check_epoch(case, rtol=1e-9):
                 np.testing.assert_allclose(x, y, rtol, rtol * np.abs(y).max())
         assert trainer.step == twin.step
         seen.append(trainer.parameters())
-    assert_close(trainer.averages(), [np.mean(x, axis=0) for x in zip(*seen)], rtol)
+    entered = seen[spacing - 1 :: spacing]
+    assert_close(trainer.averages(), [np.mean(x, axis=0) for x in zip(*entered)], rtol)
 
 
 # ---- The minibatch ----
@@ -233,6 +234,11 @@ def test_every_pair_trains_like_its_twin(visible, hidden):
     case.pop("clip")
     check_epoch(Case(**case, n_chains=7, n_gibbs_steps=2, **ALL_OPTIONS))
     check_epoch(Case(**case, n_chains=None, n_gibbs_steps=2, momentum=0.5))
+
+
+@pytest.mark.parametrize("spacing", [2, 3])
+def test_what_enters_the_averages(spacing):
+    check_epoch(Case("gaussian learned", batch_size=3), spacing=spacing)
 
 
 @pytest.mark.parametrize(

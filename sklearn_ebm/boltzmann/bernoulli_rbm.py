@@ -38,7 +38,7 @@ class BernoulliRBM(TrainedRBM):
 
     verbose : int, default=0
         If not 0, print a line an epoch with the pseudo-log-likelihood (nats) of
-        a fixed sample of at most 200 training rows. Never changes the model.
+        a fixed sample of at most 100 training rows. Never changes the model.
 
     random_state : int, RandomState instance or None, default=None
         Seeds the initial weights, the order of the rows and all sampling. An int
@@ -119,8 +119,9 @@ class BernoulliRBM(TrainedRBM):
 
     average : bool, default=True
         Whether the fitted parameters are the mean over the minibatches of the
-        last epoch (for `partial_fit`, of the call) instead of the last ones.
-        Training and the chains go on from the last ones.
+        last epoch (for `partial_fit`, of the call) instead of the last ones; of 200
+        minibatches or more, over evenly spaced ones. Training and the chains go on
+        from the last ones.
 
     warm_start : bool, default=False
         Whether `fit` goes on from the current parameters and chains.
@@ -191,7 +192,7 @@ class BernoulliRBM(TrainedRBM):
         0, use more temperatures. If asked for by
         `verbose`, `early_stopping` or a `sklearn_ebm.monitoring.TrainingMonitor`,
         also, for the parameters as they would be if `fit` stopped there and a
-        fixed sample of at most 200 training rows: "pseudo_likelihood" (nats a
+        fixed sample of at most 100 training rows: "pseudo_likelihood" (nats a
         row) and "reconstruction_error" (mean squared difference from `reconstruct`);
         of at most 500: "hidden_activity" (mean of `transform`), "saturation" (share of
         hidden units that are dead or saturated: below 0.01 for every row, or above
