@@ -237,20 +237,37 @@ def _idle(means):
     )
 
 
-def extended(history, n_iter, entry):
-    """Return a history of n_iter epochs with the entry of one more.
+# ---- Epochs ----
 
-    NaN stands where a number was not measured.
+
+def enter_epoch(model, entry, words):
+    """Add an epoch to `n_iter_` and its entry to `history_`; say so if asked to.
+
+    words(entry) is what to say, if anything. NaN stands where a number was not
+    measured. An interrupt finds all of the entry or nothing of it; and whoever kept
+    the history as it was keeps it so.
     """
-    unknown = [np.nan] * n_iter
-    return {
+    history, unknown = model.history_, [np.nan] * model.n_iter_
+    longer = {
         name: [*history.get(name, unknown), entry.get(name, np.nan)]
         for name in history | entry
     }
+    vars(model).update(history_=longer, n_iter_=model.n_iter_ + 1)
+    text = words(entry) if model.verbose else None
+    if text:
+        text += f", time = {entry['seconds']:.2f}s"
+        print_iteration(title(model), model.n_iter_, text)
 
 
-def report(estimator, entry):
-    """Print a line about an epoch."""
+def print_iteration(name, number, text):
+    """Print the line of an iteration of a model of this name."""
+    print(f"[{name}] Iteration {number}, {text}", flush=True)
+
+
+def machine_in_words(entry):
+    """Return what has been measured of a machine in training, if anything has."""
+    if "reconstruction_error" not in entry:
+        return None
     text = f"reconstruction error = {entry['reconstruction_error']:.4g}"
     if "pseudo_likelihood" in entry:
         text = f"pseudo-likelihood = {entry['pseudo_likelihood']:.2f}"
@@ -263,10 +280,7 @@ def report(estimator, entry):
             f", swap rate = {entry['swap_rate']:.2f} "
             f"(least {entry['least_swap_rate']:.2f})"
         )
-    print(
-        f"[{title(estimator)}] Iteration {estimator.n_iter_}, {text}, "
-        f"time = {entry['seconds']:.2f}s"
-    )
+    return text
 
 
 # ---- When to stop ----

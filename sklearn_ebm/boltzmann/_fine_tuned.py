@@ -25,7 +25,7 @@ from .._validation import (
     random_key,
     with_callbacks,
 )
-from ..monitoring import extended
+from ..monitoring import enter_epoch
 from ._fine_tuning_run import FineTuning, TargetDivision
 from ._stack import new_stack, one_a_layer, pretrain, recognition
 from ._structure import LAYER_SIZES, check_structure, layer_sizes, sizes_in_words
@@ -155,11 +155,13 @@ class FineTuned(
         if len(division.training) == 0:
             # An epoch without a minibatch leaves the net as it is.
             rate = float(self._rate())
-            self._enter({"learning_rate": rate, "seconds": 0.0, "loss": np.nan})
+            entry = {"learning_rate": rate, "seconds": 0.0, "loss": np.nan}
+            enter_epoch(self, entry, _in_words)
             return self
         run = FineTuning(self, self._inputs(X, True), targets, division)
         try:
-            self._enter(run.epoch(np.full(run.n_batches, self._rate())))
+            entry = run.epoch(np.full(run.n_batches, self._rate()))
+            enter_epoch(self, entry, _in_words)
         finally:
             self._store(run)
         return self
@@ -291,7 +293,7 @@ class FineTuned(
 
         def ended(task, entry):
             entry |= run.measure()
-            self._enter(entry)
+            enter_epoch(self, entry, _in_words)
             run.see(entry, self.n_iter_)
             stop = task.call_on_fit_task_end(
                 estimator=self,
@@ -315,17 +317,6 @@ class FineTuned(
             )
             if ended(task, run.epoch(rates)):
                 break
-
-    def _enter(self, entry):
-        """Enter an epoch in the history."""
-        # An interrupt finds all of an epoch's entry or nothing of it; and whoever
-        # kept the history as it was keeps it so.
-        self.__dict__.update(
-            history_=extended(self.history_, self.n_iter_, entry),
-            n_iter_=self.n_iter_ + 1,
-        )
-        if self.verbose:
-            _report(self, entry)
 
     def _fitted(self, run):
         """Return the public attributes that a run has arrived at."""
@@ -474,16 +465,13 @@ def dropout_of(model, state):
     return Dropout(rates, sizes, state["key"], params[0].dtype)
 
 
-def _report(model, entry):
-    """Print a line about an epoch."""
+def _in_words(entry):
+    """Return what the line of an epoch says."""
     text = f"loss = {entry['loss']:.4f}"
     for name, value in entry.items():
         if name.startswith("validation_"):
             text += f", {name.replace('_', ' ')} = {value:.4f}"
-    print(
-        f"[{type(model).__name__}] Iteration {model.n_iter_}, {text}, "
-        f"time = {entry['seconds']:.2f}s"
-    )
+    return text
 
 
 partial_fit_available = available_if(_takes_steps)

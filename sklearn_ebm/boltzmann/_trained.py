@@ -25,9 +25,9 @@ from .._validation import (
 from ..monitoring import (
     Monitor,
     Stopping,
-    extended,
+    enter_epoch,
+    machine_in_words,
     may_be_idle,
-    report,
     wants_history,
 )
 from ._base import FittedRBM, layered, means_of
@@ -306,15 +306,8 @@ class Training(CallbackSupportMixin, TransformerMixin):
     def _train_epoch(self, run, rates, averaging):
         """One pass over the data, entered in the history."""
         entry = run.epoch(self._state["key"], rates, averaging)
-        # An interrupt finds all of an epoch's entry or nothing of it; and whoever
-        # kept the history as it was keeps it so.
-        self.__dict__.update(
-            history_=extended(self.history_, self.n_iter_, entry),
-            n_iter_=self.n_iter_ + 1,
-        )
+        enter_epoch(self, entry, machine_in_words)
         run.end_epoch(entry, self.n_iter_)
-        if self.verbose and run.monitor is not None:
-            report(self, entry)
 
     def _monitor(self, X, division, drawn):
         """Return what watches the training on a fixed sample of the rows."""

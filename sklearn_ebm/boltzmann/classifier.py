@@ -17,10 +17,9 @@ from .._validation import (
     check_parameters,
     check_rows,
     random_key,
-    title,
     with_callbacks,
 )
-from ..monitoring import Stopping, extended
+from ..monitoring import Stopping, enter_epoch
 from ._fitted_classifier import FittedClassifier, scores_of
 from ._labels import LabelDivision, check_classes, check_labels, codes_of
 from ._starts import SMALL, first_chains, log_odds
@@ -493,15 +492,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         """One pass over the data, entered in the history."""
         entry = run.epoch(self._state["key"], rates, averaging)
         entry["log_likelihood"], entry["accuracy"] = run.trainer.seen()
-        # An interrupt finds all of an epoch's entry or nothing of it; and whoever
-        # kept the history as it was keeps it so.
-        self.__dict__.update(
-            history_=extended(self.history_, self.n_iter_, entry),
-            n_iter_=self.n_iter_ + 1,
-        )
+        enter_epoch(self, entry, _in_words)
         run.end_epoch(entry, self.n_iter_)
-        if self.verbose:
-            _report(self, entry)
 
     def _fitted(self, run):
         """Return the public attributes that a run has arrived at."""
@@ -550,8 +542,8 @@ class _HeldOut:
         }
 
 
-def _report(model, entry):
-    """Print a line about an epoch."""
+def _in_words(entry):
+    """Return what the line of an epoch says."""
     text = (
         f"log-likelihood = {entry['log_likelihood']:.4f}, "
         f"accuracy = {entry['accuracy']:.4f}"
@@ -561,7 +553,4 @@ def _report(model, entry):
             f" (validation {entry['validation_log_likelihood']:.4f}, "
             f"{entry['validation_accuracy']:.4f})"
         )
-    print(
-        f"[{title(model)}] Iteration {model.n_iter_}, {text}, "
-        f"time = {entry['seconds']:.2f}s"
-    )
+    return text

@@ -21,7 +21,7 @@ from .._validation import (
     check_rows,
     with_callbacks,
 )
-from ..monitoring import extended, report
+from ..monitoring import enter_epoch, machine_in_words
 from ._fitted_dbn import FittedDBN
 from ._stack import (
     LayerTasks,
@@ -481,12 +481,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
                 }
                 if self.verbose:
                     entry["reconstruction_error"] = error
-                self.__dict__.update(
-                    history_=extended(self.history_, self.n_iter_, entry),
-                    n_iter_=self.n_iter_ + 1,
-                )
-                if self.verbose:
-                    report(self, entry)
+                enter_epoch(self, entry, machine_in_words)
         finally:
             # Also when interrupted: what has been learned is kept.
             self.__dict__.pop("_log_z", None)

@@ -20,6 +20,7 @@ from .._validation import (
     refuse_not_finite,
     refuse_times,
 )
+from ..monitoring import print_iteration
 from ._gaussian import FactorGaussian
 
 FLOATS = [np.float64, np.float32]
@@ -300,10 +301,8 @@ class Progress:
         """Take note of an iteration's log-likelihood; whether to stop."""
         self.loglike.append(float(loglike))
         if self.verbose:
-            print(
-                f"[{self.name}] Iteration {len(self.loglike)}, "
-                f"log-likelihood = {loglike:.2f}"
-            )
+            text = f"log-likelihood = {loglike:.2f}"
+            print_iteration(self.name, len(self.loglike), text)
         if len(self.loglike) > 1:
             self.converged = abs(loglike - self.loglike[-2]) <= self.tol
         return self.converged

@@ -28,6 +28,7 @@ from .._validation import (
     random_generator,
     random_key,
 )
+from ..monitoring import print_iteration
 from ._ica_densities import ADAPTIVE, DENSITIES, Sources
 from ._ica_likelihood import State, choose, first_guess, maximise
 from ._ica_score_matching import minimise
@@ -381,10 +382,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         history[name].append(float(value))
         history["gradient"].append(state.slope)
         if self.verbose:
-            print(
-                f"[ICA] Iteration {len(history[name])}, {title} = {value:.6f}, "
-                f"gradient = {state.slope:.2e}"
-            )
+            text = f"{title} = {value:.6f}, gradient = {state.slope:.2e}"
+            print_iteration(type(self).__name__, len(history[name]), text)
 
     def _store(self, dtype, whitening, state, history):
         """Set the fitted attributes: order, signs and scales are made definite."""

@@ -24,6 +24,7 @@ from .._validation import (
     random_key,
     with_callbacks,
 )
+from ..monitoring import print_iteration
 from ._dictionary import (
     Coder,
     Coding,
@@ -389,11 +390,11 @@ class SparseCoding(
         """Take note of a pass."""
         passes.append((*means.tolist(), seconds))
         if self.verbose:
-            print(
-                f"[{type(self).__name__}] Iteration {len(passes)}, objective = "
-                f"{means[0]:.6g}, atoms a row = {means[1]:.2f}, time = {seconds:.2f}s",
-                flush=True,
+            text = (
+                f"objective = {means[0]:.6g}, atoms a row = {means[1]:.2f}, "
+                f"time = {seconds:.2f}s"
             )
+            print_iteration(type(self).__name__, len(passes), text)
 
     def _store(self, learner, passes):
         vars(self).update(_fitted(learner, passes))
