@@ -159,7 +159,8 @@ INLINE uint32_t NAME(mask_bits)(IV m)
 static const Leaves NAME(leaves) = {
     .name = STRING(ISA), .itemsize = (int)sizeof(REAL), .lanes = PANEL_LANES,
     LEAF(sum_active), LEAF(both_means), LEAF(logistic), LEAF(bernoulli),
-    LEAF(transpose), LEAF(subset_sums), LEAF(pair_sums), LEAF(scale_rows),
+    LEAF(transpose), LEAF(pack), LEAF(unpack), LEAF(subset_sums),
+    LEAF(pair_sums), LEAF(scale_rows),
     LEAF(project), LEAF(weigh_rows), LEAF(feature_sums), LEAF(update_panels),
     LEAF(visible_step), LEAF(nonzero_bits), LEAF(temper), LEAF(gain),
     LEAF(start_gains), LEAF(end_gains), LEAF(softplus_sum), LEAF(flip_logits),

@@ -411,3 +411,27 @@ static void NAME(transpose)(const char *from, ptrdiff_t stride, char *to,
         NAME(transpose_tile)(from + p * stride,
                              to + p * PANEL_LANES * PANEL_BYTES);
 }
+
+/* n squares of a panel from the columns that it holds, which are `stride` bytes apart
+   and need not lie on cache lines. */
+static void NAME(pack)(const char *columns, ptrdiff_t stride, ptrdiff_t n, char *panel)
+{
+    V square[NV * PANEL_LANES];
+    for (ptrdiff_t s = 0; s < n; s++) {
+        for (int k = 0; k < PANEL_LANES; k++)
+            memcpy(square + k * NV, columns + k * stride + s * PANEL_BYTES, PANEL_BYTES);
+        NAME(transpose_tile)((const char *)square,
+                             panel + s * PANEL_LANES * PANEL_BYTES);
+    }
+}
+
+/* The same back. */
+static void NAME(unpack)(const char *panel, ptrdiff_t n, char *columns, ptrdiff_t stride)
+{
+    V square[NV * PANEL_LANES];
+    for (ptrdiff_t s = 0; s < n; s++) {
+        NAME(transpose_tile)(panel + s * PANEL_LANES * PANEL_BYTES, (char *)square);
+        for (int k = 0; k < PANEL_LANES; k++)
+            memcpy(columns + k * stride + s * PANEL_BYTES, square + k * NV, PANEL_BYTES);
+    }
+}

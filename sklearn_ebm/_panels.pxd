@@ -14,6 +14,7 @@ cdef class Panels:
     # The row of a panel at which sums of pairs of its rows begin; 0 without.
     cdef uint32_t first_pair
 
+    cdef Py_ssize_t whole_squares(self, Py_ssize_t panel) noexcept nogil
     cdef void sum_pairs(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
 
 

@@ -5,17 +5,13 @@
 import numpy as np
 
 from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcpy
 
 from ._simd cimport PANEL_BYTES, select_leaves
 
 ctypedef fused bits_t:
     uint32_t
     uint64_t
-
-
-cdef enum:
-    # Rows of a panel that are packed (or unpacked) while the nearest cache holds them.
-    NEAR = 128
 
 
 cdef object aligned(Py_ssize_t n_bytes):
@@ -88,11 +84,11 @@ cdef class Panels:
     def set_rows(self, rows):
         if rows.shape != (self.n_rows, self.n_columns):
             raise ValueError(f"rows of shape {rows.shape} do not fit")
-        view = self.view()
-        lanes = view.shape[2]
-        for p in range(self.n_panels):
-            block = rows[:, p * lanes : (p + 1) * lanes]
-            view[p, : self.n_rows, : block.shape[1]] = block
+        rows = np.ascontiguousarray(rows, dtype=self.dtype)
+        if self.dtype.itemsize == 4:
+            _pack_rows[uint32_t](self, rows.view(np.uint32))
+        else:
+            _pack_rows[uint64_t](self, rows.view(np.uint64))
         self.sum_pairs(0, self.n_panels)
 
     def view(self):
@@ -100,6 +96,11 @@ cdef class Panels:
         shape = (self.n_panels, self.padded_rows, self.leaves.lanes)
         numbers = self.memory.view(self.dtype)[: np.prod(shape)]
         return numbers.reshape(shape)
+
+    cdef Py_ssize_t whole_squares(self, Py_ssize_t panel) noexcept nogil:
+        """Squares of a panel that nothing pads."""
+        cdef Py_ssize_t lanes = self.leaves.lanes
+        return self.n_rows // lanes if (panel + 1) * lanes <= self.n_columns else 0
 
     cdef void sum_pairs(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
         """Bring the sums of pairs of panels start..stop up to date."""
@@ -114,28 +115,50 @@ cdef class Panels:
 
 
 cdef void _pack(Panels packed, const bits_t[:, ::1] columns) noexcept:
-    cdef Py_ssize_t lanes = packed.leaves.lanes
-    cdef Py_ssize_t p, block, first, stop, i, j
+    cdef Py_ssize_t lanes = packed.leaves.lanes, p, i, j, n_squares
     cdef bits_t *panel
     with nogil:
         for p in range(packed.n_panels):
             panel = <bits_t *> (packed.data + p * packed.stride)
-            for block in range((packed.n_rows + NEAR - 1) // NEAR):
-                first, stop = NEAR * block, min(NEAR * (block + 1), packed.n_rows)
-                for j in range(p * lanes, min(p * lanes + lanes, packed.n_columns)):
-                    for i in range(first, stop):
-                        panel[i * lanes + j - p * lanes] = columns[j, i]
+            n_squares = packed.whole_squares(p)
+            if n_squares:
+                packed.leaves.pack(
+                    <const char *> &columns[p * lanes, 0],
+                    packed.n_rows * <Py_ssize_t> sizeof(bits_t), n_squares,
+                    <char *> panel,
+                )
+            for j in range(p * lanes, min(p * lanes + lanes, packed.n_columns)):
+                for i in range(n_squares * lanes, packed.n_rows):
+                    panel[i * lanes + j - p * lanes] = columns[j, i]
 
 
 cdef void _unpack(Panels packed, bits_t[:, ::1] columns) noexcept:
-    cdef Py_ssize_t lanes = packed.leaves.lanes
-    cdef Py_ssize_t p, block, first, stop, i, j
+    cdef Py_ssize_t lanes = packed.leaves.lanes, p, i, j, n_squares
     cdef const bits_t *panel
     with nogil:
         for p in range(packed.n_panels):
             panel = <const bits_t *> (packed.data + p * packed.stride)
-            for block in range((packed.n_rows + NEAR - 1) // NEAR):
-                first, stop = NEAR * block, min(NEAR * (block + 1), packed.n_rows)
-                for j in range(p * lanes, min(p * lanes + lanes, packed.n_columns)):
-                    for i in range(first, stop):
-                        columns[j, i] = panel[i * lanes + j - p * lanes]
+            n_squares = packed.whole_squares(p)
+            if n_squares:
+                packed.leaves.unpack(
+                    <const char *> panel, n_squares, <char *> &columns[p * lanes, 0],
+                    packed.n_rows * <Py_ssize_t> sizeof(bits_t),
+                )
+            for j in range(p * lanes, min(p * lanes + lanes, packed.n_columns)):
+                for i in range(n_squares * lanes, packed.n_rows):
+                    columns[j, i] = panel[i * lanes + j - p * lanes]
+
+
+cdef void _pack_rows(Panels packed, const bits_t[:, ::1] rows) noexcept:
+    cdef Py_ssize_t lanes = packed.leaves.lanes, p, i, size
+    cdef char *panel
+    with nogil:
+        for p in range(packed.n_panels):
+            panel = packed.data + p * packed.stride
+            size = min(lanes, packed.n_columns - p * lanes) * sizeof(bits_t)
+            for i in range(packed.n_rows):
+                # (A constant size needs no call.)
+                if size == PANEL_BYTES:
+                    memcpy(panel + i * PANEL_BYTES, &rows[i, p * lanes], PANEL_BYTES)
+                else:
+                    memcpy(panel + i * PANEL_BYTES, &rows[i, p * lanes], size)

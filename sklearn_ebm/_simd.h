@@ -172,6 +172,8 @@ typedef struct {
     void (*bernoulli)(const char *, ptrdiff_t, uint32_t, uint64_t, uint64_t,
                       uint32_t, uint32_t, uint16_t *, char *, ptrdiff_t);
     void (*transpose)(const char *, ptrdiff_t, char *, ptrdiff_t);
+    void (*pack)(const char *, ptrdiff_t, ptrdiff_t, char *);
+    void (*unpack)(const char *, ptrdiff_t, char *, ptrdiff_t);
     void (*subset_sums)(const char *, ptrdiff_t, double, char *, char *);
     void (*pair_sums)(const char *, ptrdiff_t, char *);
     void (*scale_rows)(const char *, ptrdiff_t, double, char *, ptrdiff_t, char *);

@@ -149,6 +149,12 @@ cdef extern from "_simd.h" nogil:
         void (*transpose)(
             const char *source, Py_ssize_t stride, char *to, Py_ssize_t n_panels
         ) noexcept nogil
+        void (*pack)(
+            const char *columns, Py_ssize_t stride, Py_ssize_t n_squares, char *panel
+        ) noexcept nogil
+        void (*unpack)(
+            const char *panel, Py_ssize_t n_squares, char *columns, Py_ssize_t stride
+        ) noexcept nogil
         void (*subset_sums)(
             const char *rows, Py_ssize_t n, double scale, char *table, char *total
         ) noexcept nogil

@@ -282,15 +282,22 @@ def test_rows_that_change(dtype):
     assert np.array_equal(*results)
 
 
+PANEL_SHAPES = [(1, 1), (17, 9), (64, 65), (8, 129), (16, 16), (50, 33), (5, 40)]
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n_rows, n_columns", [(1, 1), (17, 9), (64, 65), (8, 129)])
+@pytest.mark.parametrize("n_rows, n_columns", PANEL_SHAPES)
 def test_panels(dtype, n_rows, n_columns):
     matrix = generator(11).normal(size=(n_rows, n_columns)).astype(dtype)
     by_rows = Panels.from_rows(matrix)
     by_columns = Panels.from_columns(np.ascontiguousarray(matrix.T))
-    assert np.array_equal(by_rows.columns(), matrix.T)
-    assert np.array_equal(by_columns.columns(), matrix.T)
-    assert np.array_equal(by_rows.view(), by_columns.view())
+    padded = np.zeros_like(by_rows.view())
+    lanes = padded.shape[2]
+    for i, j in np.ndindex(*matrix.shape):
+        padded[j // lanes, i, j % lanes] = matrix[i, j]
+    for panels in (by_rows, by_columns):
+        assert np.array_equal(panels.view(), padded)
+        assert np.array_equal(panels.columns(), matrix.T)
 
 
 # ---- Chains ----
