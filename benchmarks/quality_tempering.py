@@ -72,7 +72,7 @@ def run(train, test, n_iter, rate, chains):
         begin = time.perf_counter()
         model.fit(train)
         seconds.append(time.perf_counter() - begin)
-        scores.append(log_likelihood(model, test).mean())
+        scores.append(float(log_likelihood(model, test)))
     swaps = ""
     if "swap_rate" in model.history_:
         mean, least = (

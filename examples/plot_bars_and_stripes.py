@@ -42,7 +42,7 @@ epochs = np.arange(10, 161, 10)
 curves = {}
 for name, setting in settings.items():
     rbm = BernoulliRBM(12, n_iter=10, warm_start=True, random_state=0, **setting)
-    curves[name] = [log_likelihood(rbm.fit(X), images).mean() for _ in epochs]
+    curves[name] = [float(log_likelihood(rbm.fit(X), images)) for _ in epochs]
 samples = rbm.sample(24, random_state=0)
 
 # %%

@@ -43,7 +43,7 @@ for centering in (True, False):
         )
         a, b = (1 - train, 1 - test) if flipped else (train, test)
         curves[centering, flipped] = [
-            log_likelihood(rbm.fit(a), b).mean() for _ in epochs
+            float(log_likelihood(rbm.fit(a), b)) for _ in epochs
         ]
 
 # %%

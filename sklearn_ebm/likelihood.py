@@ -34,6 +34,7 @@ from .samplers._paths import (
 )
 
 __all__ = [
+    "LogLikelihood",
     "LogPartition",
     "free_energy",
     "free_energy_gap",
@@ -96,11 +97,69 @@ class LogPartition:
     reverse: float | None = None
     reverse_standard_error: float | None = None
     effective_sample_size: float | None = None
+    # (Arrays among them have no single answer to whether they are equal.)
+    settings: dict = field(default_factory=dict, compare=False)
+
+    def __float__(self):
+        """Return `value`."""
+        return self.value
+
+
+@dataclass(frozen=True, eq=False)
+class LogLikelihood:
+    """The log-likelihood of rows under a model, and how its log Z was found.
+
+    ``np.asarray(result)`` is `samples`.
+
+    Parameters
+    ----------
+    value : float
+        Mean over the rows, in nats; also ``float(result)``.
+
+    samples : ndarray of shape (n_samples,)
+        Log-likelihood of every row.
+
+    standard_error : float
+        Standard error of `value` that comes from log Z; 0 if that is exact, NaN if
+        it was given as a number.
+
+    method : str
+        How log Z was found; "given" if it was given as a number.
+
+    forward : float or None
+        Mean by the forward estimate of log Z, which is high in expectation.
+
+    reverse : float or None
+        Mean by the reverse estimate of log Z, which is low in expectation if its
+        starts are exact samples of the model. None if it was not run.
+
+    reverse_standard_error : float or None
+        Standard error of `reverse`.
+
+    effective_sample_size : float or None
+        How many equally weighted runs the forward runs are worth.
+
+    settings : dict
+        Temperatures, runs and what else the estimate of log Z depends on.
+    """
+
+    value: float
+    samples: np.ndarray
+    standard_error: float
+    method: str
+    forward: float | None = None
+    reverse: float | None = None
+    reverse_standard_error: float | None = None
+    effective_sample_size: float | None = None
     settings: dict = field(default_factory=dict)
 
     def __float__(self):
         """Return `value`."""
         return self.value
+
+    def __array__(self, dtype=None, copy=None):
+        """Return `samples`."""
+        return np.asarray(self.samples, dtype)
 
 
 def log_partition(
@@ -464,14 +523,43 @@ def log_likelihood(model, X, log_z=None, **settings):
 
     Returns
     -------
-    log_likelihood : ndarray of shape (n_samples,)
-        ``-free_energy(X) - log Z`` in nats.
+    result : LogLikelihood
+        ``-free_energy(X) - log Z`` in nats, of every row and in the mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_ebm import BernoulliRBM
+    >>> from sklearn_ebm.likelihood import log_likelihood
+    >>> X = np.array([[0, 1], [1, 0]])
+    >>> rbm = BernoulliRBM(n_components=3, n_iter=0, random_state=0).fit(X)
+    >>> result = log_likelihood(rbm, X)
+    >>> round(float(result), 1), result.method, result.samples.shape
+    (-1.4, 'exact', (2,))
     """
     if log_z is None:
         log_z = log_partition(model, **settings)
     elif settings:
         raise ValueError(f"log_z is given; {list(settings)} would change nothing.")
-    return -free_energy(model, X) - float(log_z)
+    elif not isinstance(log_z, LogPartition):
+        log_z = LogPartition(float(log_z), np.nan, "given")
+    gains = -free_energy(model, X)
+    mean = float(gains.mean())
+    forward, reverse = (
+        None if found is None else mean - found
+        for found in (log_z.forward, log_z.reverse)
+    )
+    return LogLikelihood(
+        mean - log_z.value,
+        gains - log_z.value,
+        log_z.standard_error,
+        log_z.method,
+        forward,
+        reverse,
+        log_z.reverse_standard_error,
+        log_z.effective_sample_size,
+        log_z.settings,
+    )
 
 
 def ratio_matching(model, X):

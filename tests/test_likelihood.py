@@ -196,7 +196,7 @@ def test_few_tempered_sweeps_are_enough():
 def test_log_likelihood_sums_to_one():
     model = random_model(4, 6, 1.0)
     V = all_states(6)
-    assert abs(logsumexp(log_likelihood(model, V))) < 1e-10
+    assert abs(logsumexp(log_likelihood(model, V).samples)) < 1e-10
     np.testing.assert_array_equal(
         log_likelihood(model, V), log_likelihood(model._layered(), V)
     )
@@ -206,14 +206,42 @@ def test_log_likelihood_sums_to_one():
         log_likelihood(model, V, 1.0, method="ais")
 
 
-def test_log_likelihood_passes_settings_on():
+def test_log_likelihood_says_how_log_z_was_found():
     model = random_model(4, 6, 1.0)
     settings = {"method": "ais", "betas": 50, "random_state": 3}
     log_z = log_partition(model, **settings)
     V = all_states(6)
-    np.testing.assert_array_equal(
-        log_likelihood(model, V, **settings), -free_energy(model, V) - log_z.value
+    found, gains = log_likelihood(model, V, **settings), -free_energy(model, V)
+    np.testing.assert_array_equal(found.samples, gains - log_z.value)
+    np.testing.assert_array_equal(np.asarray(found), found.samples)
+    assert float(found) == found.value == pytest.approx(found.samples.mean())
+    assert found.forward == pytest.approx(gains.mean() - log_z.forward)
+    assert found.reverse == pytest.approx(gains.mean() - log_z.reverse)
+    for name in (
+        "method",
+        "standard_error",
+        "reverse_standard_error",
+        "effective_sample_size",
+        "settings",
+    ):
+        assert getattr(found, name) == getattr(log_z, name)
+    alone = log_likelihood(model, V, **settings, reverse=False)
+    assert alone.reverse is None and alone.value == found.value
+
+
+def test_log_likelihood_with_log_z_as_a_number():
+    model, V = random_model(4, 6, 1.0), all_states(6)
+    found = log_likelihood(model, V, 2)
+    np.testing.assert_array_equal(found.samples, -free_energy(model, V) - 2)
+    assert found.method == "given" and np.isnan(found.standard_error)
+
+
+def test_results_of_tempering_compare():
+    model = random_model(4, 6, 1.0)
+    one, same, other = (
+        log_partition(model, "tempering", betas=60, random_state=k) for k in (0, 0, 1)
     )
+    assert one == same != other
 
 
 def test_deep_machines_have_no_free_energy():
@@ -264,7 +292,7 @@ def test_ratio_matching_is_least_at_the_truth():
     # Hyvarinen: its expectation under the data is least for the model they come from.
     truth = random_model(3, 5, 1.0, seed=1)
     V = all_states(5)
-    p = np.exp(log_likelihood(truth, V))
+    p = np.exp(log_likelihood(truth, V).samples)
     best = p @ ratio_matching(truth, V)
     rng = np.random.default_rng(0)
     for _ in range(20):

@@ -466,15 +466,19 @@ def test_densities_of_real_units_integrate_to_one(hidden):
     layers = random_layers(INFINITE["gaussian"], FINITE[hidden], seed=7)
     grid = np.linspace(-14, 14, 561)
     X = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
-    total = np.exp(log_likelihood(layers, X)).sum() * (grid[1] - grid[0]) ** 2
+    total = np.exp(log_likelihood(layers, X).samples).sum() * (grid[1] - grid[0]) ** 2
     np.testing.assert_allclose(total, 1, rtol=1e-6)
     weights, (b, c) = layers.weights[0][:1], layers.biases
     one = Layered((ReLU(), layers.units[1]), (weights,), (b[:1], c))
-    area, _ = quad(lambda v: np.exp(log_likelihood(one, [[v]])[0]), 0, 30, limit=100)
+    area, _ = quad(
+        lambda v: np.exp(float(log_likelihood(one, [[v]]))), 0, 30, limit=100
+    )
     np.testing.assert_allclose(area, 1, rtol=1e-6)
     counts = Layered((Poisson(), layers.units[1]), (weights / 2,), (b[:1], c))
     rows = np.arange(400.0)[:, np.newaxis]
-    np.testing.assert_allclose(np.exp(log_likelihood(counts, rows)).sum(), 1, rtol=1e-9)
+    np.testing.assert_allclose(
+        np.exp(log_likelihood(counts, rows).samples).sum(), 1, rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("visible", FINITE | INFINITE)
