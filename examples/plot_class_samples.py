@@ -50,7 +50,7 @@ for objective in objectives:
         random_state=0,
     ).fit(X_train, y_train)
     accuracies[objective] = model.score(X_test, y_test)
-    samples[objective] = model.sample(len(labels), y=labels, random_state=0)
+    samples[objective] = model.sample(y=labels, random_state=0)
 
 # %%
 # Four samples of every class, and the share of test digits that are classified rightly.

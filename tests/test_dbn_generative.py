@@ -357,6 +357,13 @@ def test_labels_of_any_kind(names, digits, labels):
     assert_same(found, wanted)
 
 
+def test_a_sample_for_each_label(digits, labels):
+    net = small().fit(digits[:100], labels[:100])
+    found = net.sample(y=[3, 1, 4], n_gibbs_steps=3, random_state=0)
+    assert_same(found, net.sample(3, y=[3, 1, 4], n_gibbs_steps=3, random_state=0))
+    assert net.sample(y=3, n_gibbs_steps=3).shape == (1, 64)
+
+
 def test_any_number_of_threads_gives_the_same_bits(digits, labels):
     X, y = np.tile(digits[:200], 4).astype(np.float32), labels[:200]
     net, found = small((150, 120), n_iter=1, batch_size=100), []

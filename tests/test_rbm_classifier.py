@@ -452,6 +452,22 @@ def test_samples_go_on_and_can_be_repeated(digits, labels):
     assert_same(given[0], given[1])
 
 
+def test_a_sample_for_each_label_or_start(digits, labels):
+    model = RBMClassifier(8, n_iter=1, random_state=0).fit(digits, labels)
+    steps = {"n_gibbs_steps": 3, "random_state": 0}
+    assert_same(
+        model.sample(y=[3, 1, 4, 1], **steps), model.sample(4, y=[3, 1, 4, 1], **steps)
+    )
+    for init in (digits[:5], sp.csr_array(digits[:5]), digits[:5].tolist()):
+        assert_same(
+            model.sample(init=init, y=3, **steps),
+            model.sample(5, init=digits[:5], y=3, **steps),
+        )
+    assert model.sample(y=3, **steps).shape == model.sample(**steps).shape == (1, 64)
+    with pytest.raises(ValueError, match="init has 5 rows, but n_samples=4"):
+        model.sample(y=[3, 1, 4, 1], init=digits[:5], **steps)
+
+
 # ---- Learning ----
 
 

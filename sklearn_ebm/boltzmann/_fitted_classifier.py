@@ -89,14 +89,21 @@ class FittedClassifier(
         return -found - field[:, 0]
 
     def sample(
-        self, n_samples=1, *, y=None, n_gibbs_steps=1000, init=None, random_state=None
+        self,
+        n_samples=None,
+        *,
+        y=None,
+        n_gibbs_steps=1000,
+        init=None,
+        random_state=None,
     ):
         """Draw samples from the model by Gibbs sampling, for given labels or any.
 
         Parameters
         ----------
-        n_samples : int, default=1
-            Number of samples, each from a chain of its own.
+        n_samples : int, default=None
+            Number of samples, each from a chain of its own. None means one for each
+            label in `y` or row of `init`, or else 1.
 
         y : label or array-like of shape (n_samples,), default=None
             Labels that the chains keep, so that the samples come from ``p(v|y)``.
@@ -125,6 +132,9 @@ class FittedClassifier(
         "discriminative" the model has learned nothing of ``p(v)``.
         """
         check_is_fitted(self)
+        if n_samples is None:
+            given = [each for each in (y, init) if np.ndim(each) > 0]
+            n_samples = np.shape(given[0])[0] if given else 1
         n_samples = check_count(n_samples, "n_samples", least=1)
         n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
         codes = None if y is None else self._codes(y, n_samples)

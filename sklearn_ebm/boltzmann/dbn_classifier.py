@@ -402,7 +402,7 @@ class DBNClassifier(FineTunedClassifier):
         return super().transform(X)
 
     @available_if(_generative)
-    def sample(self, n_samples=1, *, y=None, n_gibbs_steps=1000, random_state=None):
+    def sample(self, n_samples=None, *, y=None, n_gibbs_steps=1000, random_state=None):
         """Draw samples from the model, for given labels or any.
 
         Each from a Gibbs chain of its own in the machine at the top, followed by one
@@ -410,8 +410,8 @@ class DBNClassifier(FineTunedClassifier):
 
         Parameters
         ----------
-        n_samples : int, default=1
-            Number of samples.
+        n_samples : int, default=None
+            Number of samples. None means one for each label in `y`, or else 1.
 
         y : label or array-like of shape (n_samples,), default=None
             Labels that the chains keep, so that the samples come from ``p(x|y)``.
