@@ -17,8 +17,10 @@ __all__ = ["AnnealingDisplay", "FiltersDisplay", "SamplesDisplay", "TrainingDisp
 
 # What `TrainingDisplay` draws if it is there: nats a row, larger is better.
 SCORES = ("pseudo_likelihood", "validation_pseudo_likelihood")
+# What a training is to improve: the first of these that is there is drawn otherwise.
+OBJECTIVES = ("log_likelihood", "loss", "objective", "score_matching")
 # What is measured in nats a row.
-NATS = (*SCORES, "free_energy_gap")
+NATS = (*SCORES, "log_likelihood", "free_energy_gap")
 
 
 class TrainingDisplay:
@@ -88,7 +90,8 @@ class TrainingDisplay:
 
         keys : str or list of str, default=None
             Which values to draw. None draws the pseudo-likelihoods that the history
-            holds or, if there are none, the norm of the weights.
+            holds or, if there are none, what the training is to improve (such as the
+            loss) or, if that is not known, the norm of the weights.
 
         Returns
         -------
@@ -96,7 +99,9 @@ class TrainingDisplay:
             What was drawn.
         """
         if keys is None:
-            keys = [key for key in SCORES if key in self.history] or ["weight_norm"]
+            keys = [key for key in SCORES if key in self.history]
+            keys = keys or [key for key in OBJECTIVES if key in self.history][:1]
+            keys = keys or ["weight_norm"]
         keys = [keys] if isinstance(keys, str) else list(keys)
         unknown = [key for key in keys if key not in self.history]
         if unknown:

@@ -5,7 +5,17 @@ import sys
 import numpy as np
 import pytest
 
-from sklearn_ebm import BernoulliRBM, GaussianRBM
+from sklearn_ebm import (
+    ICA,
+    BernoulliRBM,
+    DBMTransformer,
+    DBNClassifier,
+    DBNRegressor,
+    DBNTransformer,
+    GaussianRBM,
+    RBMClassifier,
+    SparseCoding,
+)
 from sklearn_ebm.likelihood import log_partition
 from sklearn_ebm.plotting import (
     AnnealingDisplay,
@@ -74,6 +84,24 @@ def test_training_draws_scores_if_there_are_any(plt):
     assert display.ax_.get_ylabel() == "pseudo likelihood (nats a row)"
     both = scored | {"validation_pseudo_likelihood": [-5.0, -4.0]}
     assert len(TrainingDisplay(both).plot().lines_) == 2
+
+
+def test_training_draws_the_history_of_any_estimator(plt):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    classes = np.arange(20) % 2
+    for model, key in [
+        (DBNClassifier((2,), pretrain=False, n_iter=2), "loss"),
+        (DBNRegressor((2,), pretrain=False, n_iter=2), "loss"),
+        (RBMClassifier(2, n_iter=2), "log_likelihood"),
+        (SparseCoding(2, max_iter=2, tol=0), "objective"),
+        (ICA(2, max_iter=30, random_state=0), "log_likelihood"),
+        (DBMTransformer((2,), n_iter=2, pretrain_n_iter=0), "weight_norm"),
+    ]:
+        model.fit(np.abs(X) / np.abs(X).max(), classes)
+        (line,) = TrainingDisplay.from_estimator(model).lines_
+        np.testing.assert_array_equal(line.get_ydata(), model.history_[key])
+    with pytest.raises(ValueError, match=r"no \['weight_norm'\], only \['age'\]"):
+        TrainingDisplay({"age": [1, 2]}).plot()
 
 
 def test_training_names_keys_it_does_not_know(rbm):
