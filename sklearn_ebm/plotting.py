@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._validation import check_count
 from .likelihood import can_enumerate, log_partition
 from .samplers import Gibbs
-from .samplers._paths import layers_of
+from .samplers._paths import layered_of, layers_of
 
 __all__ = ["AnnealingDisplay", "FiltersDisplay", "SamplesDisplay", "TrainingDisplay"]
 
@@ -183,7 +183,8 @@ class FiltersDisplay:
         Parameters
         ----------
         estimator : estimator
-            A fitted model with one matrix of weights, `components_`.
+            A fitted model with `components_`. Of several matrices of weights, as deep
+            models have them, the lowest is drawn.
 
         shape : tuple of int, default=None
             Height and width of an image; None means that it is square.
@@ -200,7 +201,10 @@ class FiltersDisplay:
             What was drawn.
         """
         check_is_fitted(estimator)
-        return cls(estimator.components_, shape=shape).plot(ax, units=units)
+        components = estimator.components_
+        if isinstance(components, list):
+            components = components[0]
+        return cls(components, shape=shape).plot(ax, units=units)
 
     def plot(self, ax=None, *, units=64):
         """Draw the weights of some hidden units.
@@ -305,7 +309,9 @@ class SamplesDisplay:
         Parameters
         ----------
         estimator : estimator or Layered
-            A fitted restricted Boltzmann machine.
+            A fitted Boltzmann machine. Of the layers of a deep one the visible one is
+            drawn; in `init` and `conditions` the other even layers follow it, as for
+            `sklearn_ebm.samplers.Gibbs`.
 
         n_chains : int, default=None
             Number of chains; None means the rows of `init` or `conditions`, or
@@ -345,11 +351,12 @@ class SamplesDisplay:
         chains = sampler.init(
             n_chains, init=init, conditions=conditions, random_state=random_state
         )
-        images = []
+        n_visible, images = len(layered_of(estimator).biases[0]), []
         for n_steps in np.diff(steps, prepend=0):
             chains = sampler.step(chains, n_steps)
             v = chains.visible
-            images.append(v.toarray() if hasattr(v, "toarray") else v)
+            v = v.toarray() if hasattr(v, "toarray") else v
+            images.append(v[:, :n_visible])
         return cls(np.stack(images, axis=1), steps=steps, shape=shape).plot(ax)
 
     def plot(self, ax=None):

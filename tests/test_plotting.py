@@ -121,6 +121,16 @@ def test_filters_are_the_weights_of_the_chosen_units(plt, rbm):
     assert high == -low == np.abs(rbm.components_[[4, 0, 2]]).max()
 
 
+def test_filters_of_a_deep_model_are_its_lowest_weights(plt):
+    X = np.random.default_rng(0).random((20, 6)) < 0.4
+    for sizes in [(4,), (4, 3), (6, 4)]:
+        model = DBMTransformer(sizes, n_iter=1, pretrain_n_iter=0).fit(X)
+        for deep in (model, DBNTransformer(sizes, n_iter=1).fit(X)):
+            display = FiltersDisplay.from_estimator(deep, shape=(2, 3))
+            np.testing.assert_array_equal(display.components, deep.components_[0])
+            assert len(display.units_) == sizes[0]
+
+
 def test_filters_of_the_strongest_units(plt, rbm):
     norms = np.linalg.norm(rbm.components_, axis=1)
     display = FiltersDisplay.from_estimator(rbm, shape=(1, 6), units=4)
@@ -153,6 +163,18 @@ def test_samples_are_states_of_chains_after_these_steps(plt, rbm):
         np.testing.assert_array_equal(grid[:, column].reshape(4, 6), wanted)
     labels = [label.get_text() for label in display.ax_.get_xticklabels()]
     assert labels == ["0", "1", "5"]
+
+
+def test_samples_of_a_deep_machine_are_its_visible_units(plt):
+    X = np.random.default_rng(0).random((20, 6)) < 0.4
+    dbm = DBMTransformer((4, 3), n_iter=1, pretrain_n_iter=0).fit(X)
+    display = SamplesDisplay.from_estimator(
+        dbm, n_chains=4, steps=[0, 5], shape=(3, 2), random_state=1
+    )
+    sampler = Gibbs(dbm)
+    wanted = sampler.step(sampler.init(4, random_state=1), 5).visible
+    grid = cells(display, 3, 2)
+    np.testing.assert_array_equal(grid[:, 1].reshape(4, 6), wanted[:, :6])
 
 
 def test_samples_from_given_starts_and_conditions(plt, rbm):
