@@ -197,8 +197,8 @@ def refuse_not_finite(estimator, X):
         )
     if getattr(estimator, "missing", None) == "latent" and np.isnan(X).any():
         raise ValueError(
-            "Input X contains NaN. transform, score_samples and impute take missing "
-            "values with missing='latent', other methods do not."
+            "Input X contains NaN. With missing='latent' transform, reconstruct, "
+            "score_samples and impute take missing values, other methods do not."
         )
     assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
 

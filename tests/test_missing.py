@@ -250,6 +250,10 @@ def test_missing_values_are_never_drawn_with_the_same_counter(monkeypatch, holes
 
 def test_methods_that_take_no_missing_values_say_so(holes):
     model = BernoulliRBM(3, n_iter=1, missing="latent", random_state=0).fit(holes[0])
+    do = ["transform", "reconstruct", "score_samples", "impute"]
+    for name in do:
+        assert np.isfinite(getattr(model, name)(holes[0])).all()
     for method in (model.free_energy, model.gibbs):
-        with pytest.raises(ValueError, match="impute take missing values"):
+        match = f"{', '.join(do[:-1])} and {do[-1]} take missing values"
+        with pytest.raises(ValueError, match=match):
             method(holes[0])
