@@ -48,6 +48,10 @@ class TrainingMonitor(ScoringMonitor):
     `sklearn.callback.ScoringMonitor`: ``get_logs().data`` has a dict for every
     epoch of the last fit (of the outermost estimator).
 
+    `DBNTransformer`, and `DBNClassifier` with ``objective="generative"``, train
+    machines one after the other, whose epochs are not logged: `history_` has them
+    after the fit.
+
     Examples
     --------
     >>> import numpy as np
