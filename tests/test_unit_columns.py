@@ -10,10 +10,10 @@ from sklearn.preprocessing import OneHotEncoder
 
 from common import assert_same, fitted_floats
 from reference import generator
-from sklearn_ebm import RBM, DBMTransformer, DBNTransformer, RBMImputer
+from sklearn_ebm import RBM, DBMTransformer, DBNTransformer, MultimodalDBM, RBMImputer
 from sklearn_ebm._validation import column_indices
 from sklearn_ebm.boltzmann._columns import Columns
-from sklearn_ebm.units import Categorical, Mixed, Spin
+from sklearn_ebm.units import Categorical, Gaussian, Mixed, Spin
 from tables import NAMES, SPECS, mixed_rbm, table
 
 
@@ -78,11 +78,30 @@ def test_columns_may_be_said_in_any_way():
     assert_same(fitted_floats(found), fitted_floats(wanted))
 
 
+def test_units_have_their_numbers_in_the_order_their_columns_are_named_in():
+    X = generator(667).normal(size=(30, 4)) * [1, 1, 3, 9] + [0, 0, 20, 50]
+    scales = np.array([9.0, 1.0, 3.0])
+    wanted = [([0, 2, 3], Gaussian(scale=np.sort(scales))), ([1], "gaussian")]
+    found = [([3, 0, 2], Gaussian(scale=scales)), ([1], "gaussian")]
+    options = {"n_iter": 2, "random_state": 0}
+    models = [RBM(3, visible=pairs, **options).fit(X) for pairs in (wanted, found)]
+    np.testing.assert_allclose(models[0].variance_[[0, 2, 3]], [1, 9, 81])
+    assert_same(fitted_floats(models[1]), fitted_floats(models[0]))
+    X[::3, 2] = X[::4, 3] = np.nan
+    imputers = [RBMImputer(3, visible=pairs, **options) for pairs in (wanted, found)]
+    assert_same(imputers[1].fit_transform(X), imputers[0].fit_transform(X))
+    deep = MultimodalDBM(
+        [("a", *found[0], 2), ("b", *found[1], 2)], 2, missing="latent", **options
+    ).fit(np.nan_to_num(X))
+    np.testing.assert_allclose(deep.variance_[[0, 2, 3]], [1, 9, 81])
+
+
 @pytest.mark.parametrize(
     "visible, message",
     [
         ([([0, 1], "spin")], "visible says nothing of the columns [2]"),
         ([([0, 1, 2], "spin"), ([2], "spin")], "visible names columns [2] more than"),
+        ([([0, 1, 1, 2], "spin")], "visible names columns [0 1 1 2] more than"),
         ([], "visible says nothing of the columns [0, 1, 2]"),
         ([([0, 1, 3], "spin")], "columns [0, 1, 3] are not among the 3 there are"),
         ([([True, False], "spin")], "columns [True, False] are not among the 3"),
@@ -94,6 +113,12 @@ def test_columns_may_be_said_in_any_way():
         (Mixed(((2, Spin()),)), "Mixed units of 2 columns do not make 3"),
         (Categorical(2), "3 columns are no blocks of 2"),
         ([([0, 1], "spin"), ([2], Categorical(2))], "1 columns are no blocks of 2"),
+        (
+            [([0, 2], Categorical(2)), ([1], "spin")],
+            "the 2 columns of a block of categories must lie side by side",
+        ),
+        ([([1, 0, 2], Gaussian([1.0, 2.0]))], "loc of Gaussian units has shape (2,)"),
+        (Gaussian([1.0, 2.0]), "loc of Gaussian units has shape (2,)"),
         ("sign", "The 'visible' parameter of RBM must be a str among"),
         (3, "The 'visible' parameter of RBM must be"),
     ],

@@ -1,6 +1,7 @@
 """How the columns of a table become visible units, and units columns again."""
 
 import warnings
+from dataclasses import astuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -59,7 +60,7 @@ class Columns:
         starts = np.flatnonzero(np.diff(owner, prepend=-1) | codes)
         stops = np.append(starts[1:], n_features)
         self.runs = [
-            (start, stop, units[owner[start]])
+            (start, stop, _unit_of_run(units[owner[start]], owner, start, stop))
             for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
         ]
         learned = [isinstance(spec, str) and spec == "gaussian" for spec in self.specs]
@@ -164,20 +165,56 @@ class Columns:
 
 
 def owners_of(visible, n_features, names=None):
-    """What there is among the columns, and the number of it for each of them."""
+    """What there is among the columns, and the number of it for each of them.
+
+    Units have the columns in the order of the table, however they were listed.
+    """
     if not isinstance(visible, (list, Mixed)):
         return [visible], np.zeros(n_features, int)
-    visible, owner = _pairs(visible, n_features), np.full(n_features, -1)
-    for number, (columns, _) in enumerate(visible):
+    pairs, owner, specs = _pairs(visible, n_features), np.full(n_features, -1), []
+    for number, (columns, unit) in enumerate(pairs):
         columns = column_indices(columns, n_features, names)
-        if (owner[columns] >= 0).any():
+        if (owner[columns] >= 0).any() or len(set(columns)) < len(columns):
             raise ValueError(f"visible names columns {columns} more than once.")
         owner[columns] = number
+        specs.append(_in_order(unit, columns))
     if (owner < 0).any():
         raise ValueError(
             f"visible says nothing of the columns {np.flatnonzero(owner < 0).tolist()}."
         )
-    return [unit for _, unit in visible], owner
+    return specs, owner
+
+
+def part_of(unit, columns):
+    """Return the unit of some of its columns, by numbers or a mask."""
+    if not isinstance(unit, Gaussian):
+        return unit
+    return Gaussian(
+        *(np.asarray(x)[columns] if np.ndim(x) else x for x in astuple(unit))
+    )
+
+
+def _in_order(unit, columns):
+    """Return the unit of listed columns for them in the order of the table."""
+    if isinstance(unit, Categorical):
+        unit.kernel(len(columns))  # refuses columns that are no whole blocks
+        blocks = np.sort(columns.reshape(-1, unit.size), axis=1)
+        if (np.diff(blocks, axis=1) != 1).any():
+            raise ValueError(
+                f"the {unit.size} columns of a block of categories must lie side by "
+                f"side, but visible names columns {columns.tolist()} as such blocks."
+            )
+    if isinstance(unit, Gaussian):
+        unit.kernel(len(columns))  # refuses other numbers of means and scales
+    return part_of(unit, np.argsort(columns))
+
+
+def _unit_of_run(unit, owner, start, stop):
+    """Return the unit of columns next to each other, others of which lie elsewhere."""
+    own = np.flatnonzero(owner == owner[start])
+    if len(own) == stop - start:
+        return unit
+    return part_of(unit, (own >= start) & (own < stop))
 
 
 def _pairs(visible, n_features):

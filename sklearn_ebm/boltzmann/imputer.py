@@ -1,6 +1,5 @@
 """Imputation of missing values by restricted Boltzmann machines."""
 
-from dataclasses import astuple
 from numbers import Integral, Real
 
 import numpy as np
@@ -19,8 +18,7 @@ from .._validation import (
     is_nan,
     random_generator,
 )
-from ..units import Gaussian
-from ._columns import Columns, owners_of
+from ._columns import Columns, owners_of, part_of
 from .rbm import RBM
 
 # Hidden layers of at most so many states are summed, not sampled.
@@ -355,15 +353,7 @@ def _specs(visible, kept, names):
     specs, owner = owners_of(visible, len(kept), names)
     own = [owner == number for number in range(len(specs))]
     return [
-        (np.flatnonzero(where[kept]).tolist(), _left(unit, kept[where]))
+        (np.flatnonzero(where[kept]).tolist(), part_of(unit, kept[where]))
         for unit, where in zip(specs, own, strict=True)
         if where[kept].any()
     ]
-
-
-def _left(unit, kept):
-    """Return what is left of units of which these are kept."""
-    if not isinstance(unit, Gaussian):
-        return unit
-    loc, scale = (np.asarray(x)[kept if np.ndim(x) else ()] for x in astuple(unit))
-    return Gaussian(loc, scale)

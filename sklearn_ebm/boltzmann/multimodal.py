@@ -388,10 +388,11 @@ class MultimodalDBM(TrainedDBM):
     @property
     def visible(self):
         """What the columns hold, as parameter `visible` of `RBM`."""
-        owners, units = self._owners(), [unit for _, _, unit, _ in self.modalities]
-        if all(isinstance(unit, str) and unit == "bernoulli" for unit in units):
+        self._owners()  # refuses columns that are no modalities
+        pairs = [(columns, unit) for _, columns, unit, _ in self.modalities]
+        if all(isinstance(unit, str) and unit == "bernoulli" for _, unit in pairs):
             return "bernoulli"
-        return [(np.flatnonzero(owners == k), unit) for k, unit in enumerate(units)]
+        return pairs
 
     def _owners(self):
         """Number of the modality of every column of the data."""

@@ -32,7 +32,9 @@ class RBM(UnitsRBM):
         one is 1, as `sklearn.preprocessing.OneHotEncoder` makes them, and
         ``Gaussian(scale=s)`` has a fixed standard deviation. For tables that mix
         them, a list of pairs ``(columns, unit)`` that names every column (by
-        numbers, slices, masks, or the names of a data frame) once.
+        numbers, slices, masks, or the names of a data frame) once. Columns of a
+        block lie side by side; numbers of `Gaussian` are in the order in which its
+        columns are named.
 
     hidden : {"bernoulli", "spin", "gaussian", "relu", "poisson"} or Unit, \
             default="bernoulli"
