@@ -221,8 +221,7 @@ def fill_exactly(layers, X, missing):
         matter.
 
     missing : ndarray of bool of shape (n_samples, n_features)
-        Which are missing. A block of columns that makes one unit is missing if any
-        of its columns is.
+        Which are missing; of a block of columns that makes one unit, all or none.
 
     Returns
     -------

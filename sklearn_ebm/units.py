@@ -355,3 +355,38 @@ def check_pair(visible, hidden):
             )
         unbounded = True
     return unbounded
+
+
+def check_blocks(unit, missing, name, first=0):
+    """Refuse data in which only a part of a block of categories is missing.
+
+    What is there of such a block tells something of the rest, which chains that draw
+    whole blocks do not take into account.
+
+    Parameters
+    ----------
+    unit : Unit
+        What the layer holds.
+
+    missing : ndarray of bool of shape (n_rows, n_units)
+        Which values are missing.
+
+    name : str
+        What messages call the data.
+
+    first : int, default=0
+        Number of the first column in these messages.
+    """
+    start = 0
+    for _, n_units, size in unit._groups(missing.shape[1]):
+        part = missing[:, start : start + n_units]
+        blocks = part.reshape(len(part), n_units // size, size)
+        rows, places = np.nonzero(blocks.any(axis=2) & ~blocks.all(axis=2))
+        if len(rows):
+            column = first + start + size * int(places[0])
+            raise ValueError(
+                f"{name} has values for some of the columns {column} to "
+                f"{column + size - 1} in row {rows[0]} and none for others; they are "
+                "one block of categories, known as a whole or missing as a whole."
+            )
+        start += n_units

@@ -13,6 +13,7 @@ from reference import generator
 from sklearn_ebm import RBM, DBMTransformer, DBNTransformer, MultimodalDBM, RBMImputer
 from sklearn_ebm._validation import column_indices
 from sklearn_ebm.boltzmann._columns import Columns
+from sklearn_ebm.samplers import impute
 from sklearn_ebm.units import Categorical, Gaussian, Mixed, Spin
 from tables import NAMES, SPECS, mixed_rbm, table
 
@@ -248,3 +249,38 @@ def test_names_of_columns_of_pandas_and_slices_of_names():
     assert list(column_indices(np.array([True, False, True, False]), 4)) == [0, 2]
     with pytest.raises(ValueError, match="there are no columns"):
         column_indices(slice("b", "x"), 4, names)
+
+
+def test_a_block_of_categories_is_missing_as_a_whole():
+    rng, nan = generator(668), np.nan
+    X = np.column_stack([rng.normal(size=20), np.eye(3)[rng.integers(0, 3, 20)]])
+    holes, part = X.copy(), X.copy()
+    holes[4, 1:], part[4, 2] = nan, nan
+    visible = [([0], "gaussian"), ([1, 2, 3], Categorical(3))]
+    options = {"visible": visible, "n_iter": 1, "random_state": 0}
+    model = RBM(2, missing="latent", **options).fit(holes)
+    assert (model.sample(9, 1, conditions=[nan, 0, 1, 0])[:, 1:] == [0, 1, 0]).all()
+    deep = DBMTransformer((2, 2), pretrain_n_iter=1, **options).fit(X)
+    mask = np.isnan(part)
+    message = "some of the columns 1 to 3 in row 4 and none for others"
+    for call in [
+        lambda: model.fit(part),
+        lambda: model.transform(part),
+        lambda: model.impute(part),
+        lambda: model.impute(X, mask=mask),
+        lambda: impute(model, X, mask),
+        lambda: deep.impute(part),
+        lambda: RBMImputer(2, **options).fit(part),
+        lambda: RBMImputer(2, **options).fit(X).transform(part),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()
+    for conditions in (
+        [nan, 0, nan, nan],
+        [nan, 1, nan, 0],
+        [1, 1, 1, 0],
+        [1, 0, 0, 0],
+    ):
+        for call in (model.sample, deep.sample):
+            with pytest.raises(ValueError, match="conditions (has|of categorical)"):
+                call(2, 1, conditions=conditions)

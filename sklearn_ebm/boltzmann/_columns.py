@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from .._units import Kind
 from .._validation import ROUNDING, column_indices, title
-from ..units import Categorical, Gaussian, Mixed, as_unit
+from ..units import Categorical, Gaussian, Mixed, as_unit, check_blocks
 
 CODES = "categorical"
 # Values that units of a kind can mean.
@@ -98,10 +98,12 @@ class Columns:
     def check(self, estimator, X, *, quiet=False):
         """Warn of values that the units cannot mean, unless `quiet`.
 
-        Refuses codes that are none.
+        Refuses codes that are none, and blocks of which only a part is missing.
         """
         for start, stop, unit in self.runs:
             part = X[:, start:stop]
+            if isinstance(unit, Categorical) and not sp.issparse(part):
+                check_blocks(unit, np.isnan(part), "X", start)
             part = part.data if sp.issparse(part) else part
             known = ~np.isnan(part) if unit is None else np.isfinite(part)
             found = part[known] if part.dtype.kind == "f" else part

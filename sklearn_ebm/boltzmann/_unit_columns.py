@@ -93,7 +93,7 @@ class UnitColumns:
     def _encode_missing_columns(self, X, missing):
         """Columns as visible units, and which of these are missing."""
         columns = self._columns()
-        columns.check(self, X)
+        columns.check(self, np.where(missing, np.nan, X))
         return columns.encode(X), np.repeat(missing, columns.sizes, axis=1)
 
     def _encode_columns(self, X):

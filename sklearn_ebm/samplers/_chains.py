@@ -13,7 +13,7 @@ from .._rows import Rows
 from .._training import Pacer
 from .._units import Kind
 from .._validation import check_count, check_fixed, check_states, random_key
-from ..units import as_unit
+from ..units import as_unit, check_blocks
 from ._paths import BITS, base_rates, components_of, layers_of
 
 # What units can be, by their kind.
@@ -177,8 +177,9 @@ class Gibbs:
         """Refuse values that the units cannot have."""
         if self.machine is None:
             return
-        start = 0
-        for kind, n_units, _ in as_unit(self.visible)._groups(self.n_features):
+        start, unit = 0, as_unit(self.visible)
+        check_blocks(unit, np.isnan(values), "conditions")
+        for kind, n_units, size in unit._groups(self.n_features):
             part, start = values[:, start : start + n_units], start + n_units
             if kind not in STATES:
                 continue
@@ -188,6 +189,12 @@ class Gibbs:
                 raise ValueError(
                     f"conditions of {Kind(kind).name.lower()} units must be {words}, "
                     f"or NaN for units that are free, got {wrong[0]:.6g}."
+                )
+            ones = part.reshape(-1, size).sum(axis=1)
+            if kind == Kind.CATEGORICAL and (ones[~np.isnan(ones)] != 1).any():
+                raise ValueError(
+                    "conditions of categorical units must have one 1 in each block "
+                    "of columns, or NaN in all of them."
                 )
 
     def start(self, n_chains, key, step):

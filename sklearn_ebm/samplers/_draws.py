@@ -12,6 +12,7 @@ from .._validation import (
     check_states,
     random_key,
 )
+from ..units import as_unit, check_blocks
 from ._chains import Chains, Gibbs, dense
 from ._exchange import ReplicaExchange
 from ._paths import BITS, layers_of
@@ -167,6 +168,7 @@ def impute(model, X, mask, *, n_gibbs_steps=100, method="mean", random_state=Non
     check_choice(method, "method", IMPUTING_METHODS)
     missing = check_mask(mask, np.shape(X), "mask")
     layers = layers_of(model)
+    check_blocks(as_unit(layers.units[0]), missing, "X")
     X, _ = check_states(
         model,
         np.where(missing, 0, X),
