@@ -102,3 +102,14 @@ def test_the_first_step_climbs_where_the_noise_is_at_its_bound():
     holes *= [1e-6, 1e-5, 1e-4, 1, 1e4, 1e5]
     model = ProbabilisticPCA(5, missing="latent").fit(holes)
     assert (np.diff(model.loglike_) >= -1e-9 * np.abs(model.loglike_[1:])).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_squares_that_float32_cannot_hold(seed):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(500, 2)) @ rng.normal(size=(2, 6))
+    Z += 0.5 * rng.normal(size=(500, 6))
+    Z[::3, 1] = np.nan
+    model, Z = ProbabilisticPCA(2, missing="latent"), (1e-24 * Z).astype(np.float32)
+    wanted = model.fit(Z.astype(np.float64)).noise_variance_
+    assert model.fit(Z).noise_variance_ / wanted == pytest.approx(1, rel=1e-6)

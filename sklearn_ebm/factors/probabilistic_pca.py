@@ -236,7 +236,7 @@ class ProbabilisticPCA(GaussianFactors):
         data = describe(filled, exact=True)
         spectrum = Spectrum(data, self._most_components(X))
         # (The means that fill X vary less than what is observed, which bounds steps.)
-        observed = np.nanvar(X, axis=0, dtype=np.float64).mean()
+        observed = np.nanvar(X.astype(np.float64), axis=0).mean()
         noise = max(spectrum.noise(), least_shared_noise(observed))
         # A component without any loadings would never get some.
         excess = np.maximum(spectrum.values - noise, LEAST_EXCESS * noise)
