@@ -331,3 +331,13 @@ def test_expansion_cannot_change_half_way(walk):
     model = SlowFeatureAnalysis().fit(walk).set_params(expansion="quadratic")
     with pytest.raises(ValueError, match="began with expansion='linear'"):
         model.partial_fit(walk)
+
+
+@pytest.mark.parametrize("scale", [1e-21, 1e21])
+def test_products_that_float32_cannot_hold_are_refused(scale, walk):
+    X = scale * walk / walk.std(axis=0)
+    model = SlowFeatureAnalysis(expansion="quadratic")
+    with pytest.raises(ValueError, match="beyond the numbers of float32"):
+        model.fit(X.astype(np.float32))
+    assert not hasattr(model, "components_")
+    assert np.isfinite(model.fit(X).transform(X)).all()

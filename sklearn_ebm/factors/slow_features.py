@@ -213,7 +213,7 @@ class SlowFeatureAnalysis(
     def _learn(self, state, X, lengths):
         """Add frames to the moments and solve; nothing changes if that fails."""
         if state is None:
-            width = _expand(X[:1], self.expansion).shape[1]
+            width = _expand(np.zeros((1, X.shape[1])), self.expansion).shape[1]
             state = {
                 "expansion": self.expansion,
                 "dtype": X.dtype.name,
@@ -239,10 +239,16 @@ class SlowFeatureAnalysis(
             covariance, differences, deviations, self.n_components, self.tol
         )
         dtype = state["dtype"]
+        with np.errstate(over="ignore"):
+            weights, mean = components.astype(dtype), state["mean"].astype(dtype)
+        if not (np.isfinite(weights).all() and np.isfinite(mean).all()):
+            raise ValueError(
+                "Weights or means of slow features of X are beyond the numbers of "
+                f"{dtype}. Scale X, or pass it as float64."
+            )
         self._state = state
-        self.components_ = components.astype(dtype)
+        self.components_, self.mean_ = weights, mean
         self.slowness_ = slowness.astype(dtype)
-        self.mean_ = state["mean"].astype(dtype)
         self.n_frames_ = state["n_frames"]
         if self.expansion == "linear":
             self.mixing_ = (covariance @ components.T).astype(dtype)
