@@ -13,8 +13,10 @@ from ._products import product
 from ._units import Kind, Wanted, evaluate
 from .units import as_unit
 
-# Rows that are worked on at a time where a dense copy of them is needed.
+# Rows that are worked on at a time where a dense copy of them is needed, and numbers:
+# of wide data, fewer rows.
 CHUNK = 4096
+CHUNK_SIZE = 2**20
 
 
 class Way:
@@ -146,7 +148,13 @@ def dense_rows(X, dtype):
     return np.ascontiguousarray(X.toarray() if sp.issparse(X) else X, dtype)
 
 
-def chunks(X, dtype, change=lambda X: X):
-    """Yield rows a chunk at a time, as `dense_rows`; `change` may encode them."""
-    for start in range(0, max(1, X.shape[0]), CHUNK):
-        yield dense_rows(change(X[start : start + CHUNK]), dtype)
+def chunks(X, dtype, change=lambda X: X, numbers=None):
+    """Yield rows a chunk at a time, as `dense_rows`; `change` may encode them.
+
+    All rows, or those with these numbers.
+    """
+    n_rows = X.shape[0] if numbers is None else len(numbers)
+    step = max(1, min(CHUNK, CHUNK_SIZE // max(1, X.shape[1])))
+    for start in range(0, max(1, n_rows), step):
+        part = slice(start, start + step)
+        yield dense_rows(change(X[part if numbers is None else numbers[part]]), dtype)

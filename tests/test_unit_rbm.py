@@ -1,6 +1,7 @@
 """Estimators with units of any kinds: RBM and GaussianRBM."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -586,3 +587,17 @@ def test_sparse_data_are_the_same_data(spec):
         found = getattr(sparse, method)(sp.csr_array(X))
         assert_same(found, getattr(dense, method)(X))
     assert_same(sparse.sample(init=sp.csr_array(X[:3])), dense.sample(init=X[:3]))
+
+
+def test_no_dense_copy_of_wide_data():
+    shape = (2000, 10_000)
+    X = sp.random_array(shape, density=1e-4, format="csr", dtype=np.float32, rng=0)
+    model = RBM(2, hidden="spin", n_iter=0, early_stopping=True, random_state=0)
+    tracemalloc.start()
+    try:
+        model.fit(X).transform(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Of wide data, pieces of fewer rows are copied.
+    assert peak < 2000 * 10_000 * 4 / 2

@@ -120,7 +120,7 @@ def column_variances(X, numbers, mean):
     total, n_rows = np.zeros(len(mean)), np.size(numbers)
     if np.ndim(numbers) == 0:
         n_rows, numbers = numbers, None
-    for chunk in chunks(X if numbers is None else X[numbers], np.float64):
+    for chunk in chunks(X, np.float64, numbers=numbers):
         total += np.square(chunk - mean).sum(axis=0)
     rounding = n_rows * np.finfo(float).eps * mean
     return np.where(total > n_rows * np.square(rounding), total / n_rows, 0.0)

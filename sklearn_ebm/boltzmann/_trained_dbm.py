@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._gibbs import Purpose
-from .._machines import chunks
+from .._machines import dense_rows
 from .._mean_field import MeanField
 from .._unit_trainer import UnitTrainer
 from .._units import Wanted, evaluate
@@ -212,7 +212,7 @@ class _DeepView:
         self.machine = twin._deep(fitted["components_"][0].dtype)
 
     def rows(self, X, dtype):
-        return next(chunks(X, dtype))
+        return dense_rows(X, dtype)
 
     def hidden_means(self, X):
         return np.hstack(self.machine.means(X))

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._gibbs import Purpose
-from .._machines import Machine, chunks
+from .._machines import Machine, chunks, dense_rows
 from .._missing import fill_mean_field
 from .._unit_trainer import UnitTrainer
 from .._units import Kind, Wanted, evaluate
@@ -367,7 +367,7 @@ class _UnitView:
         self.machine = Machine(self.layers)
 
     def rows(self, X, dtype):
-        return next(chunks(X, dtype))
+        return dense_rows(X, dtype)
 
     def fill(self, X):
         return fill_mean_field(self.layers, X, self.mean)
