@@ -7,6 +7,7 @@ from sklearn.base import clone
 
 from sklearn_ebm import FactorAnalysis, ProbabilisticPCA
 from sklearn_ebm.factors import select_n_components
+from sklearn_ebm.factors._gaussian import _patterns
 
 X = np.random.default_rng(0).normal(size=(40, 4))
 HOLES = np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)
@@ -113,3 +114,11 @@ def test_squares_that_float32_cannot_hold(seed):
     model, Z = ProbabilisticPCA(2, missing="latent"), (1e-24 * Z).astype(np.float32)
     wanted = model.fit(Z.astype(np.float64)).noise_variance_
     assert model.fit(Z).noise_variance_ / wanted == pytest.approx(1, rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (500, 3), (300, 64), (300, 65), (90, 200)])
+def test_rows_are_sorted_by_what_they_miss(shape):
+    observed = np.random.default_rng(0).random(shape) < 0.98
+    first, pattern = _patterns(observed)
+    np.testing.assert_array_equal(observed[first][pattern], observed)
+    assert len(first) == len(np.unique(observed, axis=0))

@@ -184,11 +184,7 @@ class Observed:
         self.observed = ~np.isnan(X)
         deviation = (X - gaussian.mean) * gaussian.scale
         self.deviation = np.where(self.observed, deviation, 0.0)
-        packed = np.packbits(self.observed, axis=1)
-        _, first, self.pattern = np.unique(
-            packed, axis=0, return_index=True, return_inverse=True
-        )
-        self.pattern = self.pattern.reshape(-1)  # NumPy 2.0 keeps an axis
+        first, self.pattern = _patterns(self.observed)
         precisions = _precisions(gaussian, self.observed[first])
         self.inverse_roots = np.linalg.inv(np.linalg.cholesky(precisions))
         evidence = self.deviation @ gaussian.scaled.T
@@ -218,6 +214,19 @@ class Observed:
     def draw(self, rng):
         """Factors drawn given the observed values."""
         return self.means + self._coloured(rng.normal(size=self.means.shape))
+
+
+def _patterns(observed):
+    """Places of the first rows of all patterns, and which pattern every row has."""
+    # Words of 64 bits sort several times faster than what np.unique makes of rows.
+    packed = np.packbits(observed, axis=1)
+    words = np.pad(packed, [(0, 0), (0, -packed.shape[1] % 8)]).view(np.uint64)
+    order = np.lexsort(words.T)
+    new = np.ones(len(order), bool)
+    new[1:] = (words[order[1:]] != words[order[:-1]]).any(axis=1)
+    pattern = np.empty(len(order), np.intp)
+    pattern[order] = np.cumsum(new) - 1
+    return order[new], pattern
 
 
 def _precisions(gaussian, patterns):
