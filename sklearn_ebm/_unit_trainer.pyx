@@ -69,6 +69,17 @@ cdef double LEAST_VARIANCE = 1e-3
 cdef double MOST_NORM = 0.95
 
 
+cdef void scale_weights(
+    real *weights, real *squares, Py_ssize_t n, double factor
+) noexcept nogil:
+    """Multiply weights, whose squares are part of sums (NULL if they are not)."""
+    cdef Py_ssize_t j
+    for j in range(n):
+        if squares != NULL:
+            squares[j] += <real> ((factor * factor - 1) * weights[j] * weights[j])
+        weights[j] *= <real> factor
+
+
 cdef class UnitTrainer:
     """A restricted Boltzmann machine of any units in training.
 
@@ -699,13 +710,28 @@ cdef class UnitTrainer:
                 g = d + self.momentum * g
         self.b[i] += rate * g - self.down_scale * u.shift
         if self.learned[i]:
-            d = (0.5 * self.square_change[i] - u.product) / self.visible.variance[i]
+            # Against real units the variance moves with the weights in standard
+            # deviations as they are. These are bounded, and near their bound a smaller
+            # variance with the weights as they are makes the wider distribution: until
+            # the bound takes the weights back, and less and less variance is left.
+            d = 0.5 * u.product if self.unbounded else u.product
+            d = (0.5 * self.square_change[i] - d) / self.visible.variance[i]
             # Along the variance, not its logarithm: a value far out, which is rare,
             # must outweigh the others.
             d = max(0.5, 1 + VARIANCE_RATE * rate * d)
             self.variance[i] = max(
                 d * self.variance[i], LEAST_VARIANCE * self.data_variance[i]
             )
+            if self.unbounded:
+                d = sqrt(self.variance[i] / self.visible.variance[i])
+                if self.itemsize == 4:
+                    scale_weights(
+                        <float *> u.weights, <float *> u.squares, self.n_hidden, d
+                    )
+                else:
+                    scale_weights(
+                        <double *> u.weights, <double *> u.squares, self.n_hidden, d
+                    )
 
     cdef void _finish(
         self, double rate, int thread, int team, real kind

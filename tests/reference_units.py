@@ -143,6 +143,7 @@ class UnitTrainer:
     connected: object = 1.0
     up_scale: float = 1.0
     down_scale: float = 1.0
+    unbounded: bool = False
 
     @property
     def variance(self):
@@ -219,7 +220,9 @@ class UnitTrainer:
         raw, hidden, visible, squares = (
             d - m for d, m in zip(data, model, strict=True)
         )
-        spread = squares / 2 - (self.machine[0] * raw).sum(axis=1)
+        # With unbounded units, that of the variance is along it and the weights.
+        weights = self.machine[0] / (2 if self.unbounded else 1)
+        spread = squares / 2 - (weights * raw).sum(axis=1)
         return raw, hidden, visible, spread / self.variance
 
     def ascend(self, data, model, rate):
@@ -252,16 +255,20 @@ class UnitTrainer:
         stepped = weights + rate * direction[0]
         size = np.maximum(np.abs(stepped) - rate * self.l1_decay, 0)
         weights = np.sign(stepped) * size
+        change = np.log(np.maximum(0.5, 1 + self.variance_rate * rate * spread))
+        changed = np.maximum(log_variance + change, np.log(self.least_variance))
+        changed = np.where(self.learned, changed, log_variance)
+        if self.unbounded:
+            factor = np.exp((changed - log_variance) / 2)[:, np.newaxis]
+            weights, stepped = weights * factor, stepped + weights * (factor - 1)
         if self.max_norm:
             norms = np.linalg.norm(weights, axis=0)
             weights = weights * self.max_norm / np.maximum(norms, self.max_norm)
         moved = weights - stepped
-        change = np.log(np.maximum(0.5, 1 + self.variance_rate * rate * spread))
-        changed = np.maximum(log_variance + change, np.log(self.least_variance))
         self.machine = (
             weights,
             c + rate * direction[1] - seen @ moved,
             b + rate * direction[2] - self.down_scale * moved @ offset,
-            np.where(self.learned, changed, log_variance),
+            changed,
         )
         self.hidden_offset = offset + self.offset_rate * (activity - offset)

@@ -358,6 +358,15 @@ def test_weights_to_unbounded_units_stay_small(hidden):
     assert norm > 0.9 or hidden == "relu"
 
 
+@pytest.mark.parametrize("hidden", ["gaussian", "relu"])
+def test_variances_beside_unbounded_units_do_not_collapse(hidden):
+    X = load_breast_cancer().data
+    model = GaussianRBM(4, hidden=hidden, learning_rate=0.05, n_iter=60, random_state=0)
+    apart = model.fit(X).variance_ / X.var(axis=0)
+    # A floor at a thousandth is all that stopped them.
+    assert apart.min() > 0.15
+
+
 def test_a_row_far_out_moves_a_weight_by_no_more_than_the_rate():
     X = generator(668).normal(size=(10, 3))
     options = {"standardize": False, "average": False, "centering": False}

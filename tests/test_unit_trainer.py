@@ -254,6 +254,8 @@ def test_what_enters_the_averages(spacing):
         {"centred": False},
         {"centred": False, **ALL_OPTIONS},
         {"learned": False},
+        {"unbounded": True, "scale": 0.05},
+        {"unbounded": True, "scale": 0.05, "max_norm": 0.2, "l1_decay": 0.1},
         {"csr": True},
         {"batch_size": 1, "n_chains": 3},
         {"batch_size": 23, "n_chains": 2},
