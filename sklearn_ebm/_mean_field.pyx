@@ -29,8 +29,8 @@ ctypedef fused real:
     double
 
 cdef enum:
-    # Multiplications that are worth a second thread.
-    LEAST_WORK = 1000000
+    # Multiplications that are worth a second thread, which on a busy machine comes late.
+    LEAST_WORK = 20000000
 
 
 cdef class MeanField:

@@ -22,8 +22,10 @@ cdef enum:
     COLUMNS = 256
     # Blocks are as even as they can be in multiples of this.
     GRAIN = 16
-    # Multiplications that are worth a second thread (some ten microseconds).
+    # Multiplications that are worth a second thread (some ten microseconds), and those
+    # that are where nobody times it: on a busy machine it comes ten milliseconds late.
     LEAST_WORK = 1000000
+    LEAST_UNTIMED_WORK = 20000000
 
 ctypedef fused real:
     float
@@ -103,7 +105,7 @@ def product(
     cdef int n_blocks = (m + tall - 1) // tall * n_across
     cdef double work = <double> m * n * k
     if n_threads == 0:
-        n_threads = effective_n_threads(work, LEAST_WORK)
+        n_threads = effective_n_threads(work, LEAST_UNTIMED_WORK)
     elif work < LEAST_WORK:
         n_threads = 1
     cdef int block, i, j

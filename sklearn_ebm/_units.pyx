@@ -38,8 +38,8 @@ cpdef enum Wanted:
     ENERGIES = 4
 
 cdef enum:
-    # Values that are worth a second thread.
-    LEAST_WORK = 20000
+    # Values that are worth a second thread, which on a busy machine comes late.
+    LEAST_WORK = 200000
 
 cdef double LOG_2_PI = log(2 * M_PI)
 # Fields of Poisson units beyond this (means beyond 10^13) are held there.

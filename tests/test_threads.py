@@ -5,6 +5,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
+import numpy as np
 import pytest
 from joblib import Parallel, delayed
 from sklearn.base import clone
@@ -26,6 +27,7 @@ from common import (
     run_on_threads,
     run_python,
 )
+from sklearn_ebm import GaussianRBM, _products, _units
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +98,22 @@ def test_reading_a_large_model_from_several_threads():
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(lambda _: outputs(model, X), range(6)))
     assert_same(found, [wanted] * 6)
+
+
+def test_calls_of_less_than_a_millisecond_stay_on_one_thread(monkeypatch):
+    # On a busy machine each of many such calls would wait for the second one.
+    calls = []
+
+    def record(work, least):
+        calls.append(work >= least)
+        return 1
+
+    X = np.random.default_rng(0).normal(size=(400, 10)).astype(np.float32)
+    model = GaussianRBM(256, n_iter=0, random_state=0).fit(X)
+    for module in (_products, _units):
+        monkeypatch.setattr(module, "effective_n_threads", record)
+    model.impute(X, mask=X > 1, n_gibbs_steps=2, random_state=0)
+    assert calls and not any(calls)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")

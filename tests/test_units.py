@@ -401,7 +401,7 @@ def test_normal_numbers_are_not_the_uniform_ones():
 @every_unit
 def test_rows_do_not_depend_on_each_other_or_on_threads(name, dtype):
     unit, n = UNITS[name]
-    x = fields_for(unit, n, 9000, generator(606)).astype(dtype)
+    x = fields_for(unit, n, 210_000 // n, generator(606)).astype(dtype)
     units = unit.kernel(n)
     counter = {"key": KEY, "step": 3, "purpose": 1}
     for wanted in (Wanted.DRAWS, Wanted.MEANS, Wanted.VARIANCES, Wanted.LOG_PARTITIONS):
