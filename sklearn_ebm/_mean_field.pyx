@@ -29,7 +29,7 @@ ctypedef fused real:
     double
 
 cdef enum:
-    # Multiplications that are worth a second thread, which on a busy machine comes late.
+    # Multiplications worth a second thread, which on a busy machine comes late.
     LEAST_WORK = 20000000
 
 

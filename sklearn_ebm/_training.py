@@ -229,13 +229,16 @@ class Run:
         self.pacer = Pacer(trainer.n_threads)
         self.n_batches = -(-division.n_rows // trainer.batch_size)
 
-    def epochs(self, model, callbacks, given):
+    def epochs(self, model, learning_rate, callbacks, given):
         """Yield the epochs of a `fit`, until it is enough; callbacks are told of each.
 
         Parameters
         ----------
         model : estimator
             What is fitted. Its `_fitted` gives callbacks its attributes so far.
+
+        learning_rate : float
+            The rate that its schedule starts from.
 
         callbacks : callback context
             That of the fit.
@@ -259,7 +262,7 @@ class Run:
             task = callbacks.subcontext(task_name="epoch")
             task.call_on_fit_task_begin(estimator=model, **given)
             rates = minibatch_rates(
-                model.learning_rate,
+                learning_rate,
                 model.learning_rate_schedule,
                 epoch,
                 model.n_iter,

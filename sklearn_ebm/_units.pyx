@@ -15,9 +15,9 @@
 import numpy as np
 
 from cython.parallel cimport parallel
-from libc.math cimport M_PI, cosh, exp, fabs, lgamma, log, log1p, sqrt
+from libc.math cimport M_PI, cosh, exp, fabs, floor, lgamma, log, log1p, sqrt
 from libc.string cimport memcpy
-from scipy.special.cython_special cimport erfcx, log_ndtr, ndtri_exp
+from scipy.special.cython_special cimport erfcx, log_ndtr, ndtri, ndtri_exp
 
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport address, aligned
@@ -44,6 +44,9 @@ cdef enum:
 cdef double LOG_2_PI = log(2 * M_PI)
 # Fields of Poisson units beyond this (means beyond 10^13) are held there.
 cdef double MOST_POISSON = 30.0
+# Draws with larger means take so many steps otherwise that training that diverges would
+# seem to hang.
+cdef double LARGE_POISSON = 1e6
 
 
 cdef class Units:
@@ -125,9 +128,26 @@ cdef double relu_draw(double x, double u) noexcept nogil:
     return max(0.0, x - ndtri_exp(log(u) + log_ndtr(x)))
 
 
+cdef double large_poisson_draw(double mean, double u) noexcept nogil:
+    """The smallest count whose distribution function exceeds u.
+
+    By its expansion in 1 / sqrt(mean), which is next to exact here (M. Giles,
+    "Algorithm 955: approximation of the inverse Poisson cumulative distribution
+    function", ACM Transactions on Mathematical Software 42, 2016).
+    """
+    cdef double w = ndtri(min(max(u, 1e-300), 1 - 1e-16)), w2 = w * w
+    cdef double root = sqrt(mean)
+    return floor(
+        mean + root * w + (2 + w2) / 6 - w * (2 + w2) / (72 * root)
+        + (w2 * (3 * w2 + 7) - 16) / (810 * mean)
+    )
+
+
 cdef double poisson_draw(double x, double u) noexcept nogil:
     """Take the probabilities of counts from u, from the likeliest outwards."""
     cdef double mean = exp(min(x, MOST_POISSON))
+    if mean > LARGE_POISSON:
+        return large_poisson_draw(mean, u)
     cdef double mode = <double> <long long> mean
     cdef double up = exp(mode * log(mean) - mean - lgamma(mode + 1)) if mean else 1
     cdef double down = up, k = mode, j = mode

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import logsumexp
+from scipy.stats import poisson
 from sklearn.base import clone
 from sklearn.datasets import (
     load_breast_cancer,
@@ -20,7 +21,13 @@ from sklearn.feature_extraction.image import extract_patches_2d
 
 from common import assert_same, assert_same_model, fitted_floats, floats
 from reference import generator
-from sklearn_ebm import RBM, BernoulliRBM, DBMTransformer, GaussianRBM
+from sklearn_ebm import (
+    RBM,
+    BernoulliRBM,
+    DBMTransformer,
+    DBNTransformer,
+    GaussianRBM,
+)
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import log_likelihood, log_partition
 from sklearn_ebm.samplers import Gibbs
@@ -610,3 +617,24 @@ def test_no_dense_copy_of_wide_data():
         tracemalloc.stop()
     # Of wide data, pieces of fewer rows are copied.
     assert peak < 2000 * 10_000 * 4 / 2
+
+
+def test_counts_begin_with_a_lower_rate():
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(60, 0.1), 5)
+    X = np.array([rng.multinomial(100, topics[k]) for k in rng.integers(5, size=900)])
+    rbm = RBM(12, visible="poisson", random_state=0).fit(X)
+    independent = poisson.logpmf(X, X.mean(axis=0)).sum(axis=1).mean()
+    assert float(log_likelihood(rbm, X)) > independent + 20
+    assert rbm.history_["learning_rate"][0] == 0.01
+    for given, wanted in [
+        ({}, 0.1),
+        ({"visible": "gaussian"}, 0.1),
+        ({"hidden": "poisson"}, 0.01),
+        ({"visible": [([0], "poisson"), ([1, 2], "bernoulli")]}, 0.01),
+        ({"visible": "poisson", "learning_rate": 0.02}, 0.02),
+    ]:
+        model = RBM(4, n_iter=1, random_state=0, **given).fit(X[:20, :3] > 0)
+        assert model.history_["learning_rate"] == [wanted]
+    stack = DBNTransformer((4, 3), visible="poisson", n_iter=1, random_state=0)
+    assert stack.fit(X[:50]).history_["learning_rate"] == [0.01, 0.1]

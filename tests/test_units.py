@@ -339,6 +339,15 @@ def test_counts(mean, dtype):
         assert chi_square_p_value(seen, np.array([1 - odd, odd])) > 1e-6
 
 
+@pytest.mark.parametrize("mean", [2e6, 1e9, 1e13])
+def test_large_counts_have_their_law(mean):
+    field = np.full((N_DRAWS, 1), np.log(mean))
+    s = Poisson().sample(field, random_state=4).ravel()
+    assert (s == np.floor(s)).all()
+    law = poisson(np.exp(field[0, 0]))
+    assert kstest(law.cdf(s), "uniform").pvalue > 1e-3
+
+
 def test_counts_without_a_mean_are_zero():
     fields = np.array([[-40.0, -800.0, -1e30, -np.inf]])
     assert not Poisson().sample(fields, random_state=0).any()

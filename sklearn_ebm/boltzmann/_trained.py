@@ -101,7 +101,9 @@ class Training(CallbackSupportMixin, TransformerMixin):
         try:
             if not goes_on:
                 self._prepare(run, data, rows)
-            for epoch, rates, averaging in run.epochs(self, callbacks, given):
+            for epoch, rates, averaging in run.epochs(
+                self, self._rate(), callbacks, given
+            ):
                 run.trainer.n_gibbs_steps = gibbs_steps(
                     self.n_gibbs_steps, epoch, self.n_iter
                 )
@@ -151,7 +153,7 @@ class Training(CallbackSupportMixin, TransformerMixin):
         run = Run(self._trainer(rows), division, tempered=self._tempered())
         if drawn:
             drawn.sweep(self._layers_of(run.trainer.parameters()), N_FIRST_SWEEPS)
-        rates = np.full(run.n_batches, float(self.learning_rate))
+        rates = np.full(run.n_batches, self._rate())
         try:
             self._train_epoch(run, rates, self.average)
         finally:
@@ -182,6 +184,10 @@ class Training(CallbackSupportMixin, TransformerMixin):
 
     def _check_parameters(self):
         check_parameters(self)
+
+    def _rate(self):
+        """Learning rate that training begins with."""
+        return float(self.learning_rate)
 
     def _check_training(self, X, drawn, goes_on):
         """Validate data to train on; the data and their `Rows`."""

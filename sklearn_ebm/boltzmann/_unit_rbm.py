@@ -19,6 +19,9 @@ from ._structure import unit_in_words, visible_in_words
 from ._trained import TrainedRBM
 from ._unit_columns import UnitColumns
 
+# Learning rates where none is given. Means of counts are exponentials: steps that serve
+# other units drive them to infinity.
+RATE, COUNTS_RATE = 0.1, 0.01
 # Attributes that only machines with other units than two layers of bits have.
 NOT_OF_BITS = "n_categories_", "variance_", "visible_scale_", "_log_z"
 
@@ -226,6 +229,14 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         if not self._bits:
             hidden = as_unit(self.hidden)
             hidden.kernel(self.n_components)  # refuses what are no whole blocks
+
+    def _rate(self):
+        if self.learning_rate is not None:
+            return float(self.learning_rate)
+        kinds = kinds_of(as_unit(self.hidden))
+        if not self._bits:
+            kinds = kinds | kinds_of(self._columns().unit)
+        return COUNTS_RATE if Kind.POISSON in kinds else RATE
 
     def _check_training(self, X, drawn, goes_on):
         if self._bits:

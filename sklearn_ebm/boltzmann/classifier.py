@@ -319,7 +319,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             stopping = Stopping(self.monitor, self.tol, self.n_iter_no_change)
         run = Run(self._trainer(rows, codes, division), division, monitor, stopping)
         try:
-            for _, rates, averaging in run.epochs(self, callbacks, given):
+            for _, rates, averaging in run.epochs(
+                self, self.learning_rate, callbacks, given
+            ):
                 self._train_epoch(run, rates, averaging)
         finally:
             # Also when interrupted: what has been learned is kept.

@@ -66,10 +66,11 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         What the features are, as in `RBM`: "bernoulli" (values in [0, 1]),
         "gaussian" (real, with a variance that is learned for each), and others.
 
-    learning_rate : float or tuple of float, default=0.1
+    learning_rate : float, tuple of float or None, default=None
         Size of a step along the gradient of the mean log-likelihood (in nats) of
         a minibatch; in a tuple one for every layer, from the bottom up. Gaussian
-        features want less than Bernoulli units, for instance 0.01.
+        features want less than Bernoulli units, for instance 0.01. None is 0.1, for
+        features that are counts 0.01.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
@@ -202,6 +203,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         "learning_rate": [
             Interval(Real, 0, None, closed="neither"),
             TupleOf(Real, 0, None, closed="neither"),
+            None,
         ],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "n_iter": [
@@ -227,7 +229,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         hidden_layer_sizes=(256, 256),
         *,
         visible="bernoulli",
-        learning_rate=0.1,
+        learning_rate=None,
         batch_size=10,
         n_iter=10,
         n_gibbs_steps=1,

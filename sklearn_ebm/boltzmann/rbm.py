@@ -43,9 +43,10 @@ class RBM(UnitsRBM):
         1) in both layers have one only while the weights are small; training keeps them
         so.
 
-    learning_rate : float, default=0.1
+    learning_rate : float or None, default=None
         Size of a step along the gradient of the mean log-likelihood (in nats) of
-        a minibatch. Real values and counts need lower rates than binary ones.
+        a minibatch. Real values and counts need lower rates than binary ones: None
+        is 0.01 if any units are "poisson", otherwise 0.1.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
@@ -225,7 +226,7 @@ class RBM(UnitsRBM):
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "visible": VISIBLE,
         "hidden": [StrOptions(set(BY_NAME)), Unit],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "n_iter": [Interval(Integral, 0, None, closed="left")],
         "verbose": ["verbose"],
@@ -261,7 +262,7 @@ class RBM(UnitsRBM):
         *,
         visible="bernoulli",
         hidden="bernoulli",
-        learning_rate=0.1,
+        learning_rate=None,
         batch_size=10,
         n_iter=10,
         verbose=0,
