@@ -116,9 +116,21 @@ def test_squares_that_float32_cannot_hold(seed):
     assert model.fit(Z).noise_variance_ / wanted == pytest.approx(1, rel=1e-6)
 
 
+@pytest.mark.parametrize("order", "CF")
 @pytest.mark.parametrize("shape", [(1, 1), (500, 3), (300, 64), (300, 65), (90, 200)])
-def test_rows_are_sorted_by_what_they_miss(shape):
-    observed = np.random.default_rng(0).random(shape) < 0.98
+def test_rows_are_sorted_by_what_they_miss(shape, order):
+    observed = (np.random.default_rng(0).random(shape) < 0.98).copy(order)
     first, pattern = _patterns(observed)
     np.testing.assert_array_equal(observed[first][pattern], observed)
     assert len(first) == len(np.unique(observed, axis=0))
+
+
+@pytest.mark.parametrize("model", [FactorAnalysis(1), ProbabilisticPCA(1)])
+def test_missing_values_in_columns_that_lie_one_after_the_other(model):
+    holes = np.random.default_rng(2).normal(size=(60, 12))
+    holes[::3, 1] = holes[1::4, 10] = np.nan
+    model = clone(model).set_params(missing="latent")
+    wanted = clone(model).fit(holes).score_samples(holes)
+    # As tables with names of columns have them.
+    holes = np.asfortranarray(holes)
+    np.testing.assert_allclose(model.fit(holes).score_samples(holes), wanted)

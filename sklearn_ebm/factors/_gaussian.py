@@ -219,7 +219,8 @@ class Observed:
 def _patterns(observed):
     """Places of the first rows of all patterns, and which pattern every row has."""
     # Words of 64 bits sort several times faster than what np.unique makes of rows.
-    packed = np.packbits(observed, axis=1)
+    # (Bits of columns that lie one after the other would be packed like these.)
+    packed = np.packbits(np.ascontiguousarray(observed), axis=1)
     words = np.pad(packed, [(0, 0), (0, -packed.shape[1] % 8)]).view(np.uint64)
     order = np.lexsort(words.T)
     new = np.ones(len(order), bool)
