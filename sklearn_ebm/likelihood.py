@@ -159,7 +159,7 @@ class LogLikelihood:
 
     def __array__(self, dtype=None, copy=None):
         """Return `samples`."""
-        return np.asarray(self.samples, dtype)
+        return np.array(self.samples, dtype, copy=copy)
 
 
 def log_partition(

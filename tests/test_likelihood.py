@@ -236,6 +236,15 @@ def test_log_likelihood_with_log_z_as_a_number():
     assert found.method == "given" and np.isnan(found.standard_error)
 
 
+def test_an_array_of_a_log_likelihood_is_a_copy_if_asked_for():
+    found = log_likelihood(random_model(4, 6, 1.0), all_states(6))
+    assert np.asarray(found) is found.samples
+    assert not np.shares_memory(np.array(found), found.samples)
+    assert np.asarray(found, np.float32).dtype == np.float32
+    with pytest.raises(ValueError, match="copy"):
+        np.asarray(found, np.float32, copy=False)
+
+
 def test_results_of_tempering_compare():
     model = random_model(4, 6, 1.0)
     one, same, other = (
