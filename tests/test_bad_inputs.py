@@ -90,6 +90,18 @@ def test_bad_parameter(name, value, method, rbm, digits):
 
 
 @every_estimator
+def test_none_is_refused_where_it_means_nothing(estimator):
+    told = dict(re.findall(r"^    (\w+) : (.*)$", type(estimator).__doc__, re.M))
+    X = np.eye(4)
+    for name in estimator.get_params():
+        if "None" in told[name]:
+            continue
+        bad = clone(estimator).set_params(**{name: None})
+        with pytest.raises((TypeError, ValueError), match=name):
+            fit(bad, X)
+
+
+@every_estimator
 def test_every_parameter_is_checked_and_named(estimator, digits):
     for name in estimator.get_params():
         wrong = object()

@@ -217,6 +217,7 @@ class GaussianRBM(UnitsRBM):
 
     _parameter_constraints: dict = {
         **RBM._parameter_constraints,
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "variance": [
             StrOptions({"learned"}),
             Interval(Real, 0, None, closed="neither"),

@@ -152,7 +152,6 @@ class RBMImputer(TransformerMixin, BaseEstimator):
                 "n_components",
                 "visible",
                 "hidden",
-                "learning_rate",
                 "batch_size",
                 "n_iter",
                 "n_chains",
@@ -161,6 +160,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
                 "verbose",
             )
         },
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "missing_values": [Real],
         "add_indicator": ["boolean"],
         "keep_empty_features": ["boolean"],
