@@ -275,6 +275,8 @@ def test_a_block_of_categories_is_missing_as_a_whole():
     ]:
         with pytest.raises(ValueError, match=message):
             call()
+    with pytest.raises(ValueError, match="X has 3 columns, but"):
+        impute(model, X[:, :3], mask[:, :3])
     for conditions in (
         [nan, 0, nan, nan],
         [nan, 1, nan, 0],

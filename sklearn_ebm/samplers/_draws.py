@@ -168,7 +168,6 @@ def impute(model, X, mask, *, n_gibbs_steps=100, method="mean", random_state=Non
     check_choice(method, "method", IMPUTING_METHODS)
     missing = check_mask(mask, np.shape(X), "mask")
     layers = layers_of(model)
-    check_blocks(as_unit(layers.units[0]), missing, "X")
     X, _ = check_states(
         model,
         np.where(missing, 0, X),
@@ -176,6 +175,7 @@ def impute(model, X, mask, *, n_gibbs_steps=100, method="mean", random_state=Non
         "X",
         quiet=layers.units != BITS,
     )
+    check_blocks(as_unit(layers.units[0]), missing, "X")
     return fill_in(model, X, missing, n_steps, method, random_key(random_state), 0)
 
 
