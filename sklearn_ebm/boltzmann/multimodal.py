@@ -405,7 +405,7 @@ class MultimodalDBM(TrainedDBM):
                     f"The modality {name!r} has none of the columns: X has "
                     f"n_features={n_features}."
                 )
-            if (owners[columns] >= 0).any():
+            if (owners[columns] >= 0).any() or len(set(columns)) < len(columns):
                 raise ValueError(
                     f"modalities name columns {columns.tolist()} more than once."
                 )
