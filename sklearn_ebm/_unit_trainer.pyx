@@ -690,6 +690,7 @@ cdef class UnitTrainer:
     cdef void _step_row(self, RowUpdate *u, Py_ssize_t i, double rate) noexcept nogil:
         """The step of all that belongs to a visible unit."""
         cdef double g, d
+        cdef bint along
         self._point_row(u, i)
         u.gradient = self.gradient + i * self.h_bytes
         u.visible_change = self.visible_change[i]
@@ -714,7 +715,12 @@ cdef class UnitTrainer:
             # deviations as they are. These are bounded, and near their bound a smaller
             # variance with the weights as they are makes the wider distribution: until
             # the bound takes the weights back, and less and less variance is left.
-            d = 0.5 * u.product if self.unbounded else u.product
+            # Beyond the variance of the data it moves alone, which takes them back:
+            # where steps are too long, both would grow without end.
+            along = self.unbounded and (
+                self.visible.variance[i] <= self.data_variance[i]
+            )
+            d = 0.5 * u.product if along else u.product
             d = (0.5 * self.square_change[i] - d) / self.visible.variance[i]
             # Along the variance, not its logarithm: a value far out, which is rare,
             # must outweigh the others.
@@ -722,7 +728,7 @@ cdef class UnitTrainer:
             self.variance[i] = max(
                 d * self.variance[i], LEAST_VARIANCE * self.data_variance[i]
             )
-            if self.unbounded:
+            if along:
                 d = sqrt(self.variance[i] / self.visible.variance[i])
                 if self.itemsize == 4:
                     scale_weights(

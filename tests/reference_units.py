@@ -146,6 +146,11 @@ class UnitTrainer:
     unbounded: bool = False
 
     @property
+    def along(self):
+        """Whether weights move with a variance: up to that of the data, which is 1."""
+        return self.unbounded & (self.variance <= 1)
+
+    @property
     def variance(self):
         return np.exp(self.machine[3])
 
@@ -221,8 +226,8 @@ class UnitTrainer:
             d - m for d, m in zip(data, model, strict=True)
         )
         # With unbounded units, that of the variance is along it and the weights.
-        weights = self.machine[0] / (2 if self.unbounded else 1)
-        spread = squares / 2 - (weights * raw).sum(axis=1)
+        share = np.where(self.along, 0.5, 1.0)
+        spread = squares / 2 - share * (self.machine[0] * raw).sum(axis=1)
         return raw, hidden, visible, spread / self.variance
 
     def ascend(self, data, model, rate):
@@ -258,9 +263,9 @@ class UnitTrainer:
         change = np.log(np.maximum(0.5, 1 + self.variance_rate * rate * spread))
         changed = np.maximum(log_variance + change, np.log(self.least_variance))
         changed = np.where(self.learned, changed, log_variance)
-        if self.unbounded:
-            factor = np.exp((changed - log_variance) / 2)[:, np.newaxis]
-            weights, stepped = weights * factor, stepped + weights * (factor - 1)
+        factor = np.where(self.along, np.exp((changed - log_variance) / 2), 1)
+        factor = factor[:, np.newaxis]
+        weights, stepped = weights * factor, stepped + weights * (factor - 1)
         if self.max_norm:
             norms = np.linalg.norm(weights, axis=0)
             weights = weights * self.max_norm / np.maximum(norms, self.max_norm)

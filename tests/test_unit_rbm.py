@@ -374,6 +374,15 @@ def test_variances_beside_unbounded_units_do_not_collapse(hidden):
     assert apart.min() > 0.15
 
 
+def test_variances_beside_unbounded_units_do_not_grow_without_end():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 3)) @ rng.normal(size=(3, 8))
+    X += rng.normal(size=X.shape) * np.linspace(0.3, 2, 8)
+    # Such long steps throw the model to and fro.
+    model = GaussianRBM(4, hidden="gaussian", momentum=0.95, random_state=1)
+    assert (model.fit(X).variance_ < 1000 * X.var(axis=0)).all()
+
+
 def test_a_row_far_out_moves_a_weight_by_no_more_than_the_rate():
     X = generator(668).normal(size=(10, 3))
     options = {"standardize": False, "average": False, "centering": False}
