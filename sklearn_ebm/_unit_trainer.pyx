@@ -715,10 +715,11 @@ cdef class UnitTrainer:
             # deviations as they are. These are bounded, and near their bound a smaller
             # variance with the weights as they are makes the wider distribution: until
             # the bound takes the weights back, and less and less variance is left.
-            # Beyond the variance of the data it moves alone, which takes them back:
-            # where steps are too long, both would grow without end.
+            # Far beyond the variance of the data it moves alone, which takes them back:
+            # where steps are too long, both would grow without end. (Not from that
+            # variance on: it is where they start, and rounding would decide.)
             along = self.unbounded and (
-                self.visible.variance[i] <= self.data_variance[i]
+                self.visible.variance[i] <= 2 * self.data_variance[i]
             )
             d = 0.5 * u.product if along else u.product
             d = (0.5 * self.square_change[i] - d) / self.visible.variance[i]

@@ -147,8 +147,8 @@ class UnitTrainer:
 
     @property
     def along(self):
-        """Whether weights move with a variance: up to that of the data, which is 1."""
-        return self.unbounded & (self.variance <= 1)
+        """Whether weights move with a variance: up to twice that of the data, 1."""
+        return self.unbounded & (self.variance <= 2)
 
     @property
     def variance(self):
