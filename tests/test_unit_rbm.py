@@ -378,7 +378,7 @@ def test_variances_beside_unbounded_units_do_not_grow_without_end():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 3)) @ rng.normal(size=(3, 8))
     X += rng.normal(size=X.shape) * np.linspace(0.3, 2, 8)
-    # Such long steps throw the model to and fro.
+    # Such long steps throw the model far and back.
     model = GaussianRBM(4, hidden="gaussian", momentum=0.95, random_state=1)
     assert (model.fit(X).variance_ < 1000 * X.var(axis=0)).all()
 
