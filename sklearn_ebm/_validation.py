@@ -65,6 +65,7 @@ __all__ = [
     "Interval",
     "Options",
     "PairOf",
+    "FLOATS",
     "ROUNDING",
     "ScoringMonitor",
     "StrOptions",
@@ -73,6 +74,7 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_fixed",
+    "check_floats",
     "check_mask",
     "check_missing",
     "check_names",
@@ -98,6 +100,7 @@ __all__ = [
 
 # What the kernels read as it is; anything else becomes float64.
 DTYPES = [np.float64, np.float32, np.bool_, np.uint8]
+FLOATS = [np.float64, np.float32]
 # Scaling to [0, 1] may leave values beyond it by so much, from rounding alone.
 ROUNDING = 1e-6
 
@@ -286,20 +289,23 @@ def check_missing(estimator, X, mask=None):
     return X, missing
 
 
+def check_floats(estimator, X, *, reset=False, **how):
+    """Validate data of the estimator's features, as float32 or float64.
+
+    `how` goes on to scikit-learn's `validate_data`.
+    """
+    refuse_times(X, "X")
+    return validate_data(estimator, X, reset=reset, dtype=FLOATS, **how)
+
+
 def check_table(estimator, X, missing_values, *, reset=False):
     """Validate a dense table to impute: a copy in floats, NaN where values miss.
 
     `missing_values` is what stands for them in X.
     """
-    refuse_times(X, "X")
     nan = is_nan(missing_values)
-    X = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        dtype=[np.float64, np.float32],
-        ensure_all_finite="allow-nan" if nan else True,
-    )
+    finite = "allow-nan" if nan else True
+    X = check_floats(estimator, X, reset=reset, ensure_all_finite=finite)
     return X.copy() if nan else np.where(missing_values == X, X.dtype.type("nan"), X)
 
 

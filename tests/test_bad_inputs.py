@@ -227,11 +227,21 @@ def test_bad_first_data_leave_no_model(case, rbm, digits):
             rbm.transform(digits[:20])
 
 
+@every_estimator
 @pytest.mark.parametrize("dtype", ["datetime64[s]", "timedelta64[s]"])
-def test_times_are_not_numbers(dtype, rbm, digits):
+def test_times_are_not_numbers(dtype, estimator, digits):
     X = (digits[:50] > 0.5).astype(np.int64).astype(dtype)
-    with pytest.raises((TypeError, ValueError), match=dtype[:8]):
-        rbm.fit(X)
+    with pytest.raises(TypeError, match=f"X of dtype {dtype[:8]}"):
+        fit(clone(estimator), X)
+    with pytest.raises(TypeError, match=f"X of dtype {dtype[:8]}"):
+        fitted(estimator).transform(X)
+
+
+@pytest.mark.parametrize("estimator", REGRESSORS)
+@pytest.mark.parametrize("dtype", ["datetime64[s]", "timedelta64[s]"])
+def test_times_are_no_targets(dtype, estimator, digits):
+    with pytest.raises(TypeError, match=f"y of dtype {dtype[:8]}"):
+        clone(estimator).fit(digits[:50], np.arange(50).astype(dtype))
 
 
 @pytest.mark.parametrize("method", [*DATA_METHODS[3:], "partial_fit", "fit"])

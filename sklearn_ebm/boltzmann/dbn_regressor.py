@@ -6,6 +6,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, column_or_1d
 
 from .._network import Linear
+from .._validation import refuse_times
 from ._fine_tuned import FineTuned, partial_fit_available
 
 
@@ -298,6 +299,7 @@ class DBNRegressor(RegressorMixin, FineTuned):
                 f"{type(self).__name__} requires y to be passed, but the target y is "
                 "None."
             )
+        refuse_times(y, "y")
         y = check_array(
             y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y"
         )

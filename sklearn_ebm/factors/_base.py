@@ -7,23 +7,22 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._validation import (
+    FLOATS,
     check_choice,
     check_count,
+    check_floats,
     check_mask,
     check_restored,
     check_width,
     random_generator,
     random_key,
     refuse_not_finite,
-    refuse_times,
 )
 from ..monitoring import print_iteration
 from ._gaussian import FactorGaussian
-
-FLOATS = [np.float64, np.float32]
 
 
 class GaussianFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -202,17 +201,10 @@ class GaussianFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
         What is not finite is left to the caller unless `scan`.
         """
-        refuse_times(X, "X")
         if allow_nan is None:
             allow_nan = self.missing == "latent"
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=FLOATS,
-            ensure_all_finite="allow-nan" if scan and allow_nan else False,
-            **kwargs,
-        )
+        finite = "allow-nan" if scan and allow_nan else False
+        X = check_floats(self, X, reset=reset, ensure_all_finite=finite, **kwargs)
         if scan and not allow_nan:
             with np.errstate(over="ignore", invalid="ignore"):
                 suspect = not np.isfinite(X.sum())

@@ -14,14 +14,16 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._products import single_threaded_blas
 from .._validation import (
+    FLOATS,
     Interval,
     Options,
     StrOptions,
     check_count,
+    check_floats,
     check_parameters,
     check_restored,
     check_width,
@@ -286,7 +288,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 f"{self.density!r}: 'adaptive' needs a likelihood to choose by, and "
                 "'laplace' has too sharp a tip."
             )
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X = check_floats(self, X, reset=True, ensure_min_samples=2)
         check_spread(X)
         work = len(X) * X.shape[1] ** 2
         with single_threaded_blas if work < LEAST_WORK else nullcontext():
@@ -429,7 +431,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             features these are responses of filters, which depend on one another.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = check_floats(self, X)
         return (X - self._mean(X.dtype)) @ self.components_.T.astype(X.dtype)
 
     def inverse_transform(self, X):
@@ -448,7 +450,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             `transform` is nearest to X in the sense of least squares.
         """
         check_is_fitted(self)
-        X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
+        X = check_array(X, dtype=FLOATS, input_name="X")
         check_width(X, len(self.components_), "components")
         return X @ self.mixing_.T.astype(X.dtype) + self._mean(X.dtype)
 
@@ -468,7 +470,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             where there are fewer components than features.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = check_floats(self, X)
         sources, filters = Sources(self.densities_), self._filters()
         mean, mixing = self._mean(np.float64), self.mixing_.astype(np.float64)
         energy = np.empty(len(X))

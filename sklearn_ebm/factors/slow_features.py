@@ -13,11 +13,13 @@ from sklearn.base import (
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._validation import (
+    FLOATS,
     Interval,
     StrOptions,
+    check_floats,
     check_parameters,
     check_restored,
     check_width,
@@ -162,7 +164,7 @@ class SlowFeatureAnalysis(
             The fitted model.
         """
         check_parameters(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X = check_floats(self, X, reset=True, ensure_min_samples=2)
         lengths = check_lengths(lengths, len(X))
         rank = self._learn(None, X, lengths)
         if (self.n_components or 0) > rank:
@@ -200,7 +202,7 @@ class SlowFeatureAnalysis(
         """
         check_parameters(self)
         state = getattr(self, "_state", None)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=state is None)
+        X = check_floats(self, X, reset=state is None)
         lengths = check_lengths(lengths, len(X))
         if state is not None and state["expansion"] != self.expansion:
             raise ValueError(
@@ -272,7 +274,7 @@ class SlowFeatureAnalysis(
             Slow features, slowest first.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = check_floats(self, X)
         mean, weights = self.mean_.astype(X.dtype), self.components_.T.astype(X.dtype)
         Y = np.empty((len(X), weights.shape[1]), X.dtype)
         for batch in gen_batches(len(X), max(1, BLOCK_SIZE // len(mean))):
@@ -295,7 +297,7 @@ class SlowFeatureAnalysis(
             data themselves if all slow features are kept.
         """
         check_is_fitted(self)
-        X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
+        X = check_array(X, dtype=FLOATS, input_name="X")
         check_width(X, len(self.components_), "slow features")
         return X @ self.mixing_.T.astype(X.dtype) + self.mean_.astype(X.dtype)
 

@@ -12,12 +12,14 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._validation import (
+    FLOATS,
     CallbackSupportMixin,
     Interval,
     StrOptions,
+    check_floats,
     check_parameters,
     check_restored,
     check_width,
@@ -37,8 +39,6 @@ from ._dictionary import (
     product,
     unit_rows,
 )
-
-DTYPES = [np.float64, np.float32]
 
 
 class SparseCoding(
@@ -344,9 +344,7 @@ class SparseCoding(
 
     def _check_rows(self, X, reset):
         """Validate data: contiguous rows, or CSR."""
-        return validate_data(
-            self, X, reset=reset, dtype=DTYPES, order="C", accept_sparse="csr"
-        )
+        return check_floats(self, X, reset=reset, order="C", accept_sparse="csr")
 
     def _initialise(self, X):
         """First atoms, and no moments of the codes yet."""
@@ -368,7 +366,7 @@ class SparseCoding(
 
     def _given_atoms(self, shape):
         """`dict_init` as atoms."""
-        given = check_array(self.dict_init, dtype=DTYPES, input_name="dict_init")
+        given = check_array(self.dict_init, dtype=FLOATS, input_name="dict_init")
         if given.shape != shape:
             raise ValueError(
                 f"dict_init must be of shape (n_components, n_features) = {shape}, "
@@ -437,7 +435,7 @@ class SparseCoding(
         """
         check_is_fitted(self)
         codes = check_array(
-            X, accept_sparse="csr", dtype=DTYPES, order="C", input_name="X"
+            X, accept_sparse="csr", dtype=FLOATS, order="C", input_name="X"
         )
         check_width(codes, len(self.components_), "atoms")
         if sp.issparse(codes):
