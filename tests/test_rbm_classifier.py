@@ -620,9 +620,13 @@ def test_marker_of_unlabelled_rows_may_be_nan(model, digits, labels):
     with pytest.raises(ValueError, match="unlabeled=nan marks rows without a label"):
         found.partial_fit(X, nan, classes=[0.0, 1.0, np.nan])
     # Without such a mark, NaN is no label.
-    with warnings.catch_warnings(), pytest.raises(ValueError, match="contains NaN"):
-        warnings.simplefilter("ignore")  # of scikit-learn's own check
-        wanted.fit(X, nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for given in (nan, names):
+            with pytest.raises(ValueError, match="contains NaN. With unlabeled=np.nan"):
+                wanted.fit(X, given)
+        with pytest.raises(ValueError, match="contains infinity"):
+            wanted.fit(X, np.where(y < 0, np.inf, y))
 
 
 @pytest.mark.parametrize("dtype", ["string", object])

@@ -18,13 +18,15 @@ def check_labels(estimator, y):
     labels = nan_for_na(column_or_1d(y, warn=True))
     known = ~_marked(labels, estimator.unlabeled)
     if known.any():
-        # (scikit-learn's check would compare NaN with labels that are strings.)
-        if labels.dtype == object and (labels != labels)[known].any():
+        # (scikit-learn's check would compare NaN with labels that are strings, and warn
+        # of numbers that are not finite before it refuses them.)
+        if (labels != labels)[known].any():
             raise ValueError(
                 "Input y contains NaN. With unlabeled=np.nan it marks rows without a "
                 "label."
             )
-        check_classification_targets(labels[known])
+        with np.errstate(invalid="ignore"):
+            check_classification_targets(labels[known])
     elif len(labels) and estimator.early_stopping:
         raise ValueError(
             f"y has no label: all of it is unlabeled={estimator.unlabeled!r}, of which "
