@@ -1,10 +1,14 @@
 """What linear factor models say of missing values that they were not told of."""
 
+import copy
+import warnings
+
 import numpy as np
 import pytest
 from scipy.stats import norm
 from sklearn.base import clone
 
+from common import assert_same_model, fitted_state
 from sklearn_ebm import FactorAnalysis, ProbabilisticPCA
 from sklearn_ebm.factors import select_n_components
 from sklearn_ebm.factors._gaussian import _patterns
@@ -114,6 +118,35 @@ def test_squares_that_float32_cannot_hold(seed):
     model, Z = ProbabilisticPCA(2, missing="latent"), (1e-24 * Z).astype(np.float32)
     wanted = model.fit(Z.astype(np.float64)).noise_variance_
     assert model.fit(Z).noise_variance_ / wanted == pytest.approx(1, rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(40, 4), (4, 40), (20, 1200)])
+@pytest.mark.parametrize("holes", [True, False])
+@pytest.mark.parametrize("scale, dtype", [(1e20, np.float32), (1e160, np.float64)])
+@pytest.mark.parametrize(
+    "model, method", [pair for pair in METHODS if pair[1].endswith("fit")]
+)
+def test_variances_beyond_all_numbers(model, method, scale, dtype, holes, shape):
+    rows = np.random.default_rng(0).normal(size=shape)
+    if holes:
+        rows[::3, 1] = np.nan
+    twin = clone(model).set_params(missing="latent")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(
+            ValueError, match=f"beyond the numbers of {np.dtype(dtype)}"
+        ):
+            getattr(twin, method)((scale * rows).astype(dtype))
+    assert not fitted_state(twin)
+
+
+def test_a_batch_with_variances_beyond_float32_leaves_the_model_as_it_was():
+    rows = X.astype(np.float32)
+    model = FactorAnalysis(2).partial_fit(rows)
+    before = copy.deepcopy(model)
+    with pytest.raises(ValueError, match="beyond the numbers of float32"):
+        model.partial_fit(np.float32(1e20) * rows)
+    assert_same_model(model, before)
 
 
 @pytest.mark.parametrize("order", "CF")

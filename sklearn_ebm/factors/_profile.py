@@ -167,8 +167,29 @@ class Ascent:
 # ---- Leading eigenvectors of the covariance in units of the noise ----
 
 
-def describe(X, n_components=0, *, exact, n_power=0, accuracy=0.0, rng=None):
-    """Data (rows without missing values) in the form that suits their shape."""
+def describe(X, n_components=0, *, dtype, **how):
+    """Data (rows without missing values) in the form that suits their shape.
+
+    `dtype` is that of the model, `how` what `_described` takes. Variances beyond its
+    numbers are refused.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        data = _described(X, n_components, **how)
+    check_variances(data.variances, dtype)
+    return data
+
+
+def check_variances(variances, dtype):
+    """Refuse variances of features whose sum, which bounds all others, is too large."""
+    total = variances.sum()
+    if not total <= np.finfo(dtype).max:  # nor NaN, where float64 did not suffice
+        raise ValueError(
+            f"The variances of the features sum to {total:.3g}, which is beyond the "
+            f"numbers of {np.dtype(dtype)}. Scale X, or pass it as float64."
+        )
+
+
+def _described(X, n_components, *, exact, n_power=0, accuracy=0.0, rng=None):
     n_rows, n_features = X.shape
     mean = np.mean(X, axis=0, dtype=np.float64)
     small = n_features <= EXACT or n_features**2 <= 4 * n_rows * n_components

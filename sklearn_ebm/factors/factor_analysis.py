@@ -12,7 +12,7 @@ from .._validation import Interval, StrOptions, check_parameters
 from ._base import GaussianFactors, Progress, check_all_seen, with_signs
 from ._em import ExpectationMaximisation, Moments, collect, moments_of, step
 from ._gaussian import FactorGaussian
-from ._profile import Ascent, describe, least_noise
+from ._profile import Ascent, check_variances, describe, least_noise
 from ._rotations import OBLIQUE, ORTHOGONAL, rotate
 
 # Share of a feature's variance that a fit first takes for noise.
@@ -219,7 +219,7 @@ class FactorAnalysis(GaussianFactors):
             start = self._start(X, n_components)
             climb = ExpectationMaximisation(X, start, missing, progress)
         else:
-            data = self._describe(X, n_components)
+            data = self._describe(X, n_components, X.dtype)
             noise = self._first_noise(data.variances)
             climb = Ascent(data, n_components, noise, progress)
         try:
@@ -239,6 +239,7 @@ class FactorAnalysis(GaussianFactors):
             )
         return self
 
+    @undone_if_in_vain
     def partial_fit(self, X, y=None):
         """Take a step of online expectation maximisation.
 
@@ -277,6 +278,7 @@ class FactorAnalysis(GaussianFactors):
         n_seen += len(X)
         share = (n_seen / len(X)) ** -DECAY
         moments = moments.mixed(batch.scaled(1 / len(X)), share)
+        check_variances(moments.variances, dtype)
         gaussian = step(moments)
         self._store(gaussian, dtype, [*loglike, float(batch_loglike)])
         self._state = {
@@ -303,10 +305,11 @@ class FactorAnalysis(GaussianFactors):
             return X.shape[1]
         return min(self.n_components, X.shape[1])
 
-    def _describe(self, X, n_components):
+    def _describe(self, X, n_components, dtype):
         return describe(
             X,
             n_components,
+            dtype=dtype,
             exact=self.svd_method == "lapack",
             n_power=self.iterated_power,
             accuracy=0.1 * self.tol / len(X),
@@ -333,9 +336,9 @@ class FactorAnalysis(GaussianFactors):
         check_all_seen(X)
         if n_components is None:
             n_components = self._most_components(X)
-        X = np.where(np.isnan(X), np.nanmean(X, axis=0, dtype=np.float64), X)
+        filled = np.where(np.isnan(X), np.nanmean(X, axis=0, dtype=np.float64), X)
         found = min(n_components, len(X))
-        data = self._describe(X, found)
+        data = self._describe(filled, found, X.dtype)
         noise = self._first_noise(_never_zero(data.variances))
         values, vectors = data.leading(noise, found)
         # Factors without any loadings would never get some.

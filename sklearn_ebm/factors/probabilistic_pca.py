@@ -176,7 +176,9 @@ class ProbabilisticPCA(GaussianFactors):
         X = self._check_data(X, reset=True, ensure_min_samples=2)
         progress = Progress(type(self).__name__, self.tol, self.verbose)
         if not self._has_holes(X):
-            gaussian, loglike = self._closed_form(X, describe(X, exact=True))
+            gaussian, loglike = self._closed_form(
+                X, describe(X, dtype=X.dtype, exact=True)
+            )
             progress(len(X) * loglike)
             self._store(gaussian, X.dtype, progress.loglike)
             return self
@@ -233,7 +235,7 @@ class ProbabilisticPCA(GaussianFactors):
         """Return what expectation maximisation starts from, and its M-step."""
         check_all_seen(X)
         filled = np.where(np.isnan(X), np.nanmean(X, axis=0, dtype=np.float64), X)
-        data = describe(filled, exact=True)
+        data = describe(filled, dtype=X.dtype, exact=True)
         spectrum = Spectrum(data, self._most_components(X))
         # (The means that fill X vary less than what is observed, which bounds steps.)
         observed = np.nanvar(X.astype(np.float64), axis=0).mean()
