@@ -315,10 +315,13 @@ def is_nan(value):
 
 
 def nan_for_na(labels):
-    """Labels with NaN for pandas.NA, which is neither equal nor unequal to anything."""
+    """Labels with NaN for None and pandas.NA: tables have all three for no value.
+
+    None cannot be sorted among names, and pandas.NA is equal or unequal to nothing.
+    """
     if labels.dtype != object:
         return labels
-    missing = np.array([is_pandas_na(label) for label in labels], bool)
+    missing = np.array([each is None or is_pandas_na(each) for each in labels], bool)
     return np.where(missing, np.nan, labels) if missing.any() else labels
 
 

@@ -636,9 +636,12 @@ def test_missing_values_of_pandas_mark_rows_as_nan_does(dtype, digits, labels):
     series = pd.Series(names, dtype=dtype).where(np.arange(60) < 40, pd.NA)
     model = RBMClassifier(4, n_iter=1, unlabeled=np.nan, random_state=0)
     wanted = clone(model).fit(X, names).predict_proba(X)
-    assert_same(model.fit(X, series).predict_proba(X), wanted)
+    nones = names.copy()
+    nones[40:] = None
+    for given in (series, nones):
+        assert_same(model.fit(X, given).predict_proba(X), wanted)
     # Without such a mark they are no labels.
-    for given in (series, names):
+    for given in (series, names, nones):
         with pytest.raises(ValueError, match="Input y contains NaN"):
             model.set_params(unlabeled="?").fit(X, given)
 
