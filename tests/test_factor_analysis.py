@@ -652,6 +652,19 @@ def test_the_unit_of_the_loadings_does_not_matter_to_a_rotation(rotation, unit):
         np.testing.assert_allclose(same_correlations, correlations, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("error::scipy.linalg.LinAlgWarning")
+@pytest.mark.parametrize("rotation", ["promax", "oblimin"])
+def test_factors_that_training_gave_up_are_not_rotated(rotation, digits):
+    X = digits[:120].copy()
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    plain = FactorAnalysis(max_iter=20, missing="latent").fit(X)
+    rotated = FactorAnalysis(max_iter=20, missing="latent", rotation=rotation).fit(X)
+    np.testing.assert_allclose(
+        rotated.get_covariance(), plain.get_covariance(), atol=1e-12
+    )
+    assert np.isfinite(rotated.transform(X)).all()
+
+
 def test_factors_without_loadings_are_not_rotated():
     loadings = np.random.default_rng(0).normal(size=(3, 8))
     loadings[1] = 0
@@ -659,6 +672,16 @@ def test_factors_without_loadings_are_not_rotated():
         rotated, _ = rotate(loadings, method)
         assert not rotated[1].any()
         assert np.isfinite(rotated).all()
+        # Nor are those whose loadings are rounding, as many iterations leave them.
+        for least in (1e-5, 1e-8, 1e-17, 1e-40, 1e-90):
+            weak = loadings.copy()
+            weak[1] = least
+            rotated, correlations = rotate(weak, method)
+            if correlations is None:
+                correlations = np.eye(3)
+            assert np.linalg.eigvalsh(correlations)[0] > 0
+            found = rotated.T @ correlations @ rotated
+            np.testing.assert_allclose(found, weak.T @ weak, atol=1e-12)
     assert rotate(loadings[:0], "promax")[0].shape == (0, 8)
     np.testing.assert_array_equal(rotate(loadings[:1], "oblimin")[1], [[1]])
 

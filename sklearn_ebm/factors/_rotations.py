@@ -20,6 +20,8 @@ MAX_ITER = 1000
 TOL = 1e-12
 # Power of varimax loadings that promax aims at, as is usual.
 PROMAX_POWER = 4
+# A factor whose loadings are all below this share of their feature's has none.
+LEAST_LOADING = 1e-6
 
 
 def rotate(components, method):
@@ -29,8 +31,11 @@ def rotate(components, method):
     correlations C make the covariance L'CL of the features, the same as before.
     """
     rotated, correlations = components.copy(), np.eye(len(components))
-    # Factors without loadings have nothing to be rotated.
-    used = np.flatnonzero(np.abs(components).max(axis=1, initial=0) > 0)
+    # Factors with next to no loadings have nothing to be rotated: oblique axes of
+    # theirs would be those of others but for rounding.
+    lengths = np.linalg.norm(components, axis=0)
+    share = np.abs(components) / np.where(lengths > 0, lengths, 1)
+    used = np.flatnonzero(share.max(axis=1, initial=0) > LEAST_LOADING)
     loadings = components[used].T
     # What counts as small in these methods has no unit, nor must loadings have.
     plain = loadings / np.abs(loadings).max(initial=np.finfo(float).tiny)
@@ -64,10 +69,13 @@ def _promax(loadings):
     """Oblique axes T (q, q) that bring varimax loadings near their fourth powers."""
     varimax = _orthogonal(loadings, "varimax")
     rotated = loadings @ varimax
+    # Loadings in units of their factor's largest: small ones get lost in the powers.
+    peaks = np.abs(rotated).max(axis=0)
+    rotated /= peaks
     target = rotated * np.abs(rotated) ** (PROMAX_POWER - 1)
     to_target = linalg.lstsq(rotated, target)[0]
     # Unit variance of the factors: unit columns of the inverse's transpose.
-    axes = linalg.inv(to_target).T
+    axes = peaks[:, np.newaxis] * linalg.inv(to_target).T
     return varimax @ (axes / np.linalg.norm(axes, axis=0))
 
 
