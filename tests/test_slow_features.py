@@ -333,6 +333,15 @@ def test_expansion_cannot_change_half_way(walk):
         model.partial_fit(walk)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("expansion, scale", [("linear", 1e160), ("quadratic", 1e100)])
+def test_variances_beyond_all_numbers_are_refused(expansion, scale, walk):
+    model = SlowFeatureAnalysis(expansion=expansion)
+    with pytest.raises(ValueError, match="variances .* beyond the numbers of float64"):
+        model.fit(scale * walk)
+    assert not hasattr(model, "components_")
+
+
 @pytest.mark.parametrize("scale", [1e-21, 1e21])
 def test_products_that_float32_cannot_hold_are_refused(scale, walk):
     X = scale * walk / walk.std(axis=0)

@@ -24,6 +24,7 @@ from .._validation import (
     check_restored,
     check_width,
 )
+from ._profile import check_variances
 
 # Numbers in a block of expanded frames.
 BLOCK_SIZE = 2**18
@@ -225,7 +226,8 @@ class SlowFeatureAnalysis(
                 "n_differences": 0,
                 "differences": np.zeros((width, width)),
             }
-        state = _with_frames(state, X, lengths)
+        with np.errstate(over="ignore", invalid="ignore"):
+            state = _with_frames(state, X, lengths)
         if state["n_differences"] == 0:
             raise ValueError(
                 "Slow features need a sequence of at least two frames, but all of "
@@ -233,6 +235,7 @@ class SlowFeatureAnalysis(
             )
         covariance = state["scatter"] / state["n_frames"]
         differences = state["differences"] / state["n_differences"]
+        check_variances(np.diag(covariance), np.float64)
         deviations = np.sqrt(np.diag(covariance))
         deviations[deviations <= CONSTANT * np.abs(state["mean"])] = 0
         if not deviations.any():
