@@ -18,7 +18,7 @@ from ._gibbs import Purpose
 from ._machines import Machine
 from ._products import product
 from ._units import Kind, Wanted, evaluate
-from .units import Gaussian, Mixed, as_unit
+from .units import as_unit, with_gaussian
 
 # Rows of states that are scored at a time.
 BLOCK = 2**12
@@ -167,20 +167,6 @@ class UnitPath:
             if k > 1:
                 states = self.sweep(states, betas[k - 1], key, k)
         return log_weights
-
-
-def with_gaussian(unit, mean, variance):
-    """The same units with these means and variances of Gaussian ones."""
-    if isinstance(unit, Gaussian):
-        return Gaussian(mean, np.sqrt(variance))
-    if not isinstance(unit, Mixed):
-        return unit
-    parts, at = [], 0
-    for n, part in unit.parts:
-        where = slice(at, at + n)
-        parts.append((n, with_gaussian(part, mean[where], variance[where])))
-        at += n
-    return Mixed(tuple(parts))
 
 
 def base_layer(model, layers):

@@ -327,6 +327,34 @@ def kinds_of(unit):
     return {unit.kind}
 
 
+def with_gaussian(unit, mean, variance):
+    """Return the same units with other means and variances of Gaussian ones.
+
+    Parameters
+    ----------
+    unit : Unit
+        What a layer holds.
+
+    mean, variance : ndarray of shape (n_units,)
+        Numbers for every column; only those of Gaussian ones are used.
+
+    Returns
+    -------
+    unit : Unit
+        What it holds then.
+    """
+    if isinstance(unit, Gaussian):
+        return Gaussian(mean, np.sqrt(variance))
+    if not isinstance(unit, Mixed):
+        return unit
+    parts, at = [], 0
+    for n, part in unit.parts:
+        where = slice(at, at + n)
+        parts.append((n, with_gaussian(part, mean[where], variance[where])))
+        at += n
+    return Mixed(tuple(parts))
+
+
 def check_pair(visible, hidden):
     """Refuse layers that have no joint distribution.
 

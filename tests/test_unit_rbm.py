@@ -31,7 +31,7 @@ from sklearn_ebm import (
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import log_likelihood, log_partition
 from sklearn_ebm.samplers import Gibbs
-from sklearn_ebm.units import Gaussian
+from sklearn_ebm.units import Gaussian, with_gaussian
 from tables import SPECS, mixed_rbm, table
 
 # ---- Two layers of bits ----
@@ -221,7 +221,7 @@ def test_standardised_training_is_of_the_same_model(average):
     # One minibatch: the average is its outcome, and so is the state.
     state, columns = model._state, model._columns()
     s2 = np.exp(state["log_variance"])
-    unit = columns.with_gaussian(state["intercept_visible"], s2)
+    unit = with_gaussian(columns.unit, state["intercept_visible"], s2)
     bias = np.where(columns.gaussian, 0, state["intercept_visible"])
     inner = Layered(
         (unit, "bernoulli"),

@@ -65,35 +65,20 @@ class Columns:
         ]
         learned = [isinstance(spec, str) and spec == "gaussian" for spec in self.specs]
         self.learned = np.repeat(np.array(learned)[owner], self.sizes)
-        parts = [
-            (int(self.sizes[start:stop].sum()), self._unit(start, unit))
-            for start, stop, unit in self.runs
-        ]
+        parts = []
+        for start, stop, unit in self.runs:
+            n = int(self.sizes[start:stop].sum())
+            parts.append((n, Categorical(n) if unit is None else unit))
         for n, unit in parts:
             unit.kernel(n)  # refuses columns that are no whole blocks
         self.unit = parts[0][1] if len(parts) == 1 else Mixed(tuple(parts))
         self.kinds = np.concatenate([np.full(n, int(unit.kind)) for n, unit in parts])
         self.gaussian = self.kinds == Kind.GAUSSIAN
-        self.parts = parts
-
-    def _unit(self, start, unit):
-        return Categorical(int(self.sizes[start])) if unit is None else unit
 
     @property
     def has_codes(self):
         """Whether any column holds codes of categories."""
         return any(unit is None for _, _, unit in self.runs)
-
-    def with_gaussian(self, mean, variance):
-        """Return the units, with these means and variances of Gaussian ones."""
-        parts, at = [], 0
-        for n, unit in self.parts:
-            if unit.kind == Kind.GAUSSIAN:
-                where = slice(at, at + n)
-                unit = Gaussian(mean[where], np.sqrt(variance[where]))
-            parts.append((n, unit))
-            at += n
-        return parts[0][1] if len(parts) == 1 else Mixed(tuple(parts))
 
     def check(self, estimator, X, *, quiet=False):
         """Warn of values that the units cannot mean, unless `quiet`.

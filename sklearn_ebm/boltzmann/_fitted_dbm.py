@@ -13,7 +13,7 @@ from .._deep_machines import DeepMachine
 from .._machines import dense_rows
 from .._validation import check_restored, check_states
 from ..layered import Layered, side_by_side
-from ..units import as_unit
+from ..units import as_unit, with_gaussian
 from ._normaliser import kept_log_z
 from ._sampling import Sampling
 from ._starts import bias_for
@@ -190,7 +190,7 @@ class FittedDBM(
         unit = "bernoulli" if self.visible == "bernoulli" else columns.unit
         weights = [component.T for component in self.components_]
         if columns.gaussian.any():
-            unit = columns.with_gaussian(visible.astype(float), variance)
+            unit = with_gaussian(columns.unit, visible.astype(float), variance)
             seen = weights[0] / variance[:, np.newaxis]
             weights[0] = seen.astype(weights[0].dtype)
             visible = np.where(columns.gaussian, 0, visible)
@@ -209,7 +209,7 @@ class FittedDBM(
         """Independent units of the even layers near the model's, and their biases."""
         columns, mean = self._columns(), self.visible_mean_.astype(float)
         deviation = self.visible_scale_.astype(float)
-        visible = columns.with_gaussian(mean, np.square(deviation))
+        visible = with_gaussian(columns.unit, mean, np.square(deviation))
         bias = bias_for(columns.kinds, mean, np.full(len(mean), 1e-3))
         rates = np.clip(self._base_rates()[len(mean) :], 1e-3, 1 - 1e-3)
         return (

@@ -12,7 +12,7 @@ from .._unit_trainer import UnitTrainer
 from .._units import Kind, Wanted, evaluate
 from .._validation import check_states
 from ..layered import Layered
-from ..units import as_unit, check_pair, kinds_of
+from ..units import as_unit, check_pair, kinds_of, with_gaussian
 from ._normaliser import kept_log_z
 from ._starts import CLIP, START_RATE, bias_for, first_units, weighted_sums, wide_start
 from ._structure import unit_in_words, visible_in_words
@@ -198,7 +198,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         if columns.gaussian.any():
             weights = (weights / variance[:, np.newaxis]).astype(weights.dtype)
         return Layered(
-            (columns.with_gaussian(bias, variance), as_unit(self.hidden)),
+            (with_gaussian(columns.unit, bias, variance), as_unit(self.hidden)),
             (weights,),
             (np.where(columns.gaussian, 0.0, bias), self.intercept_hidden_),
         )
@@ -209,7 +209,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         deviation = self.visible_scale_.astype(float)
         bias = bias_for(columns.kinds, mean, np.full(len(mean), 1e-3))
         return (
-            columns.with_gaussian(mean, np.square(deviation)),
+            with_gaussian(columns.unit, mean, np.square(deviation)),
             np.where(columns.gaussian, 0.0, bias),
         )
 

@@ -12,9 +12,8 @@ import numpy as np
 from .._gibbs import Purpose
 from .._machines import Way, dense_rows
 from .._products import product
-from .._unit_paths import with_gaussian
 from .._units import Wanted, evaluate
-from ..units import Bernoulli
+from ..units import Bernoulli, with_gaussian
 
 
 class UpDown:
