@@ -48,6 +48,10 @@ class Way:
         """Means of the units."""
         return evaluate(self.units, self.fields(X), Wanted.MEANS)
 
+    def means_in_chunks(self, X):
+        """Means of the units for any number of rows, some of them at a time."""
+        return np.vstack([self.means(chunk) for chunk in chunks(X, self.dtype)])
+
     def draw(self, X, key, step, purpose):
         """Means of the units, and draws."""
         fields = self.fields(X)

@@ -13,10 +13,10 @@ from .._deep_machines import DeepMachine
 from .._machines import dense_rows
 from .._validation import check_restored, check_states
 from ..layered import Layered, side_by_side
+from ..samplers._paths import LEAST_RATE
 from ..units import as_unit, with_gaussian
 from ._normaliser import kept_log_z
 from ._sampling import Sampling
-from ._starts import bias_for
 from ._unit_columns import UnitColumns
 
 
@@ -207,14 +207,11 @@ class FittedDBM(
 
     def _base_layer(self):
         """Independent units of the even layers near the model's, and their biases."""
-        columns, mean = self._columns(), self.visible_mean_.astype(float)
-        deviation = self.visible_scale_.astype(float)
-        visible = with_gaussian(columns.unit, mean, np.square(deviation))
-        bias = bias_for(columns.kinds, mean, np.full(len(mean), 1e-3))
-        rates = np.clip(self._base_rates()[len(mean) :], 1e-3, 1 - 1e-3)
+        visible, bias = super()._base_layer()
+        rates = np.clip(self._base_rates()[len(bias) :], LEAST_RATE, 1 - LEAST_RATE)
         return (
-            as_unit(beside(visible, len(mean), len(rates))),
-            np.concatenate([np.where(columns.gaussian, 0.0, bias), logit(rates)]),
+            as_unit(beside(visible, len(bias), len(rates))),
+            np.concatenate([bias, logit(rates)]),
         )
 
     @property

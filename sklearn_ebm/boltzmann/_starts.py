@@ -3,8 +3,9 @@
 import numpy as np
 from scipy.special import expit
 
+from .._gibbs import Purpose
 from .._machines import chunks
-from .._units import Kind
+from .._units import Kind, Wanted, evaluate
 
 # Gaussian features start as sums of rare and wide steps: from small weights training
 # would have to find its way off a plateau, because independent normal variables, as
@@ -34,6 +35,26 @@ def first_chains(components, intercept, mean, n_chains, key, step):
     chance = expit(intercept + weighted_sums(components, mean))
     return (
         np.random.default_rng([key, step, 1]).random((n_chains, len(chance))) < chance
+    )
+
+
+def first_draws(units, state, n_chains, key, step):
+    """Draw hidden units of any kinds of new chains, from the state of the training.
+
+    The even layers of a deep machine enter with their running means.
+    """
+    seen = (state["visible_offset"] - state["shift"]) / state["scale"]
+    seen = np.concatenate([seen, state.get("latent_offset", ())])
+    seen = seen / np.exp(state["log_variance"].astype(float))
+    fields = weighted_sums(state["components"].astype(float), seen)
+    fields += state["intercept_hidden"]
+    return evaluate(
+        units,
+        np.tile(fields, (n_chains, 1)),
+        Wanted.DRAWS,
+        key=key,
+        step=step,
+        purpose=int(Purpose.DRAW_SWAP),
     )
 
 

@@ -2,16 +2,21 @@
 
 import numpy as np
 
-from .._gibbs import Purpose
 from .._machines import dense_rows
 from .._mean_field import MeanField
 from .._unit_trainer import UnitTrainer
-from .._units import Wanted, evaluate
 from ..layered import blocks, connections, unfolded
 from ..units import UNBOUNDED, as_unit, kinds_of
 from ._dbm_pretraining import pretrain
 from ._fitted_dbm import FittedDBM, beside
-from ._starts import CLIP, START_RATE, first_units, weighted_sums, wide_start
+from ._starts import (
+    CLIP,
+    START_RATE,
+    first_draws,
+    first_units,
+    weighted_sums,
+    wide_start,
+)
 from ._structure import layer_sizes, sizes_in_words, visible_in_words
 from ._trained import Training
 
@@ -154,20 +159,8 @@ class TrainedDBM(Training, FittedDBM):
 
     def _first_chains(self, n_chains, key, step):
         """Odd states given the means of the even layers."""
-        state = self._state
-        seen = (state["visible_offset"] - state["shift"]) / state["scale"]
-        seen = np.concatenate([seen, state["latent_offset"]])
-        seen = seen / np.exp(state["log_variance"].astype(float))
-        field = weighted_sums(state["components"].astype(float), seen)
-        field += state["intercept_hidden"]
-        return evaluate(
-            BERNOULLI.kernel(len(field)),
-            np.tile(field, (n_chains, 1)),
-            Wanted.DRAWS,
-            key=key,
-            step=step,
-            purpose=int(Purpose.DRAW_SWAP),
-        )
+        units = BERNOULLI.kernel(len(self._state["components"]))
+        return first_draws(units, self._state, n_chains, key, step)
 
     def _public(self, parameters):
         components, odd, even, log_variance = (x.astype(float) for x in parameters)

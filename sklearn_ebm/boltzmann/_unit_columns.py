@@ -7,8 +7,10 @@ from sklearn.utils.validation import check_is_fitted
 from .._missing import fill_mean_field, missing_values
 from .._units import Kind
 from .._validation import StrOptions, as_floats, check_rows
-from ..units import BY_NAME, Unit, check_pair
+from ..samplers._paths import LEAST_RATE
+from ..units import BY_NAME, Unit, check_pair, with_gaussian
 from ._columns import Columns
+from ._starts import bias_for
 
 # What the parameter `visible` takes.
 VISIBLE = [StrOptions({*BY_NAME, "categorical"}), Unit, list]
@@ -39,6 +41,16 @@ class UnitColumns:
         if "missing" in self.get_params(deep=False):
             remedy = "takes them for values that are not known with missing='latent'."
         raise ValueError(f"Input X contains NaN. {name} {remedy}")
+
+    def _base_layer(self):
+        """Independent visible units near the model's: what they are, their biases."""
+        columns, mean = self._columns(), self.visible_mean_.astype(float)
+        variance = np.square(self.visible_scale_.astype(float))
+        bias = bias_for(columns.kinds, mean, LEAST_RATE)
+        return (
+            with_gaussian(columns.unit, mean, variance),
+            np.where(columns.gaussian, 0.0, bias),
+        )
 
     def _read(self, X, quiet=False):
         """Validate data to use a model on: visible units, and what to compute in."""
@@ -98,9 +110,9 @@ class UnitColumns:
 
     def _encode_columns(self, X):
         """Columns of values that chains are to have, as visible units."""
-        if X is None or not self._columns().has_codes:
-            return X
         columns = self._columns()
+        if X is None or not columns.has_codes:
+            return X
         X = X if sp.issparse(X) else as_floats(X)
         if X.shape[1] != self.n_features_in_:
             raise ValueError(

@@ -5,16 +5,22 @@ from functools import wraps
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._gibbs import Purpose
-from .._machines import Machine, chunks, dense_rows
+from .._machines import Machine, dense_rows
 from .._missing import fill_mean_field
 from .._unit_trainer import UnitTrainer
-from .._units import Kind, Wanted, evaluate
+from .._units import Kind
 from .._validation import check_states
 from ..layered import Layered
-from ..units import as_unit, check_pair, kinds_of, with_gaussian
+from ..units import UNBOUNDED, as_unit, check_pair, kinds_of, with_gaussian
 from ._normaliser import kept_log_z
-from ._starts import CLIP, START_RATE, bias_for, first_units, weighted_sums, wide_start
+from ._starts import (
+    CLIP,
+    START_RATE,
+    first_draws,
+    first_units,
+    weighted_sums,
+    wide_start,
+)
 from ._structure import unit_in_words, visible_in_words
 from ._trained import TrainedRBM
 from ._unit_columns import UnitColumns
@@ -74,12 +80,12 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             Means of the hidden units.
         """
         X, machine = self._check_use(X)
-        return np.vstack([machine.up.means(c) for c in chunks(X, machine.dtype)])
+        return machine.up.means_in_chunks(X)
 
     @unless_bits
     def _transform_again(self, X):
         X, machine = self._check_use(X, quiet=True)
-        return np.vstack([machine.up.means(c) for c in chunks(X, machine.dtype)])
+        return machine.up.means_in_chunks(X)
 
     @unless_bits
     def inverse_transform(self, X):
@@ -98,9 +104,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         """
         check_is_fitted(self)
         X, _ = check_states(self, X, self.components_.shape[0], "X", quiet=True)
-        machine = self._machine(X.dtype)
-        means = [machine.down.means(c) for c in chunks(X, machine.dtype)]
-        return self._columns().decode(np.vstack(means))
+        means = self._machine(X.dtype).down.means_in_chunks(X)
+        return self._columns().decode(means)
 
     @unless_bits
     def free_energy(self, X):
@@ -203,16 +208,6 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             (np.where(columns.gaussian, 0.0, bias), self.intercept_hidden_),
         )
 
-    def _base_layer(self):
-        """Independent visible units near the model's: what they are, their biases."""
-        columns, mean = self._columns(), self.visible_mean_.astype(float)
-        deviation = self.visible_scale_.astype(float)
-        bias = bias_for(columns.kinds, mean, np.full(len(mean), 1e-3))
-        return (
-            with_gaussian(columns.unit, mean, np.square(deviation)),
-            np.where(columns.gaussian, 0.0, bias),
-        )
-
     # ---- Training ----
 
     def _structure(self):
@@ -297,8 +292,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             data_variance=np.square(state["visible_scale"] / state["scale"]),
             **settings,
         )
-        real = {Kind.GAUSSIAN, Kind.RELU, Kind.POISSON}
-        if real & (kinds_of(columns.unit) | kinds_of(hidden)):
+        if UNBOUNDED & (kinds_of(columns.unit) | kinds_of(hidden)):
             trainer.clip = CLIP
         trainer.unbounded = check_pair(columns.unit, hidden)
         if self.langevin_time is not None:
@@ -318,19 +312,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
 
     @unless_bits
     def _first_chains(self, n_chains, key, step):
-        state = self._state
-        seen = (state["visible_offset"] - state["shift"]) / state["scale"]
-        seen = seen / np.exp(state["log_variance"].astype(float))
-        field = weighted_sums(state["components"].astype(float), seen)
-        field += state["intercept_hidden"]
-        return evaluate(
-            as_unit(self.hidden).kernel(self.n_components),
-            np.tile(field, (n_chains, 1)),
-            Wanted.DRAWS,
-            key=key,
-            step=step,
-            purpose=int(Purpose.DRAW_SWAP),
-        )
+        units = as_unit(self.hidden).kernel(self.n_components)
+        return first_draws(units, self._state, n_chains, key, step)
 
     @unless_bits
     def _public(self, parameters):
