@@ -304,7 +304,7 @@ class MultimodalDBM(TrainedDBM):
         X, rows = check_rows(self, X, fill=fill, quiet=True)
         return self._output(X, rows.dtype)
 
-    # Only `transform` does.
+    # Methods other than `transform` take whole rows, whatever `missing` says.
     _fills_missing = False
 
     def _refuse_missing(self, X):
@@ -432,33 +432,18 @@ class MultimodalDBM(TrainedDBM):
         return connected
 
     def _check_parameters(self):
-        for each in self.modalities if isinstance(self.modalities, list) else ():
-            if (
-                not isinstance(each, (tuple, list))
-                or len(each) != 4
-                or not isinstance(each[0], str)
-                or not isinstance(each[2], (str, Unit))
-            ):
-                raise ValueError(
-                    "modalities must hold tuples (name, columns, unit, "
-                    f"hidden_layer_sizes), got {each!r}."
-                )
-            sizes = np.atleast_1d(np.asarray(each[3], dtype=object))
-            counts = [isinstance(n, Integral) and n >= 1 for n in sizes.ravel()]
-            if sizes.ndim != 1 or not counts or not all(counts):
-                raise ValueError(
-                    "hidden_layer_sizes of the modality "
-                    f"{each[0]!r} must be integers of at least 1, got {each[3]!r}."
-                )
-        self._check_pathways()
+        # (What is no list has its error from what all parameters are checked by.)
+        if isinstance(self.modalities, list):
+            for modality in self.modalities:
+                _check_modality(modality)
+            self._check_pathways()
         super()._check_parameters()
 
     def _drawn_values(self, goes_on):
         """No values are drawn in training: it takes whole rows."""
 
     def _check_pathways(self):
-        if not isinstance(self.modalities, list):
-            return
+        """Refuse modalities that do not make one machine."""
         names = [name for name, *_ in self.modalities]
         depths = [len(pathway) for pathway in self._pathways]
         if len(names) < 1 or len(set(names)) < len(names):
@@ -483,3 +468,25 @@ class MultimodalDBM(TrainedDBM):
             "n_joint": repr(int(self.n_joint)),
             "standardize": repr(bool(self.standardize)),
         }
+
+
+def _check_modality(modality):
+    """Refuse what is no entry of the parameter `modalities`."""
+    if (
+        not isinstance(modality, (tuple, list))
+        or len(modality) != 4
+        or not isinstance(modality[0], str)
+        or not isinstance(modality[2], (str, Unit))
+    ):
+        raise ValueError(
+            "modalities must hold tuples (name, columns, unit, hidden_layer_sizes), "
+            f"got {modality!r}."
+        )
+    name, _, _, given = modality
+    sizes = np.atleast_1d(np.asarray(given, dtype=object))
+    counts = [isinstance(n, Integral) and n >= 1 for n in sizes.ravel()]
+    if sizes.ndim != 1 or not counts or not all(counts):
+        raise ValueError(
+            f"hidden_layer_sizes of the modality {name!r} must be integers of at "
+            f"least 1, got {given!r}."
+        )
