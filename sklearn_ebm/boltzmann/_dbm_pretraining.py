@@ -59,7 +59,7 @@ def pretrain(estimator, X, rows, division):
         down = 2.0 if k == last > 0 else 1.0
         share = 0.5 if 0 < k < last else 1.0
         trainer = _trainer(
-            estimator, state, rows, k, weights[k], connected[k], biases, up, down
+            estimator, rows, k, weights[k], connected[k], biases, up, down
         )
         run = Run(trainer, division)
         below = np.array(biases[k])
@@ -84,9 +84,14 @@ def pretrain(estimator, X, rows, division):
                 if estimator.centering:
                     offsets[k + 1][...] = trainer.hidden_offset()
         if k < last:
-            X = _means(X, trainer, rows.dtype, estimator if k == 0 else None, up)
+            X = _means(X, trainer, rows.dtype, up, *_standardised(state, k))
             rows = Rows(X)
             division = Division(X, rows, 0, state["key"])
+
+
+def _standardised(state, k):
+    """What is subtracted from the inputs of layer k, and what they are divided by."""
+    return (state["shift"], state["scale"]) if k == 0 else (0.0, 1.0)
 
 
 def _learning_rate(estimator, k):
@@ -97,12 +102,11 @@ def _learning_rate(estimator, k):
     return UNBOUNDED_RATE if unbounded else RATE
 
 
-def _trainer(estimator, state, rows, k, weights, connected, biases, up, down):
+def _trainer(estimator, rows, k, weights, connected, biases, up, down):
     """A kernel that trains layers k and k + 1."""
     n_visible, n_hidden = weights.shape
-    columns, first = estimator._columns(), k == 0
-    shift = state["shift"] if first else 0.0
-    scale = state["scale"] if first else 1.0
+    state, columns, first = estimator._state, estimator._columns(), k == 0
+    shift, scale = _standardised(state, k)
     key = state["key"] ^ (LAYER_KEY + k)
     centred = estimator.centering
     seen = (rows.column_means - shift) / scale
@@ -142,18 +146,15 @@ def _chains(estimator, bias, key):
     if not estimator._greedy_chains_persist:
         return None
     n_chains = estimator.n_chains or estimator.batch_size
-    means = np.tile(bias, (n_chains, 1))
-    return evaluate(BERNOULLI.kernel(len(bias)), means, Wanted.DRAWS, key=key)
+    fields = np.tile(bias, (n_chains, 1))
+    return evaluate(BERNOULLI.kernel(len(bias)), fields, Wanted.DRAWS, key=key)
 
 
-def _means(X, trainer, dtype, estimator, up):
+def _means(X, trainer, dtype, up, shift, scale):
     """Means of the hidden units of a machine that has been trained, for all rows."""
     components, hidden, _, log_variance = trainer.parameters()
     weights = components.T * (up / np.exp(log_variance))[:, np.newaxis]
     way = Way(BERNOULLI, weights.astype(dtype), hidden)
-    if estimator is None:
-        return np.vstack([way.means(chunk) for chunk in chunks(X, dtype)])
-    shift, scale = estimator._state["shift"], estimator._state["scale"]
     return np.vstack(
         [
             way.means(((chunk - shift) / scale).astype(dtype))
