@@ -26,7 +26,6 @@ from .samplers import ReplicaExchange
 from .samplers._paths import (
     BITS,
     annealing_path,
-    base_rates,
     check_betas,
     layered_of,
     layers_of,
@@ -51,7 +50,7 @@ MOST_STATE_BITS = 20
 BLOCK_BITS = 16
 # Temperatures of an ensemble that exchanges them: enough for 500 hidden units.
 N_TEMPERATURES = 20
-# Tempered sweeps before a reverse run, as a share of its length and at least.
+# Sweeps before a reverse run, as a share of its length and at least.
 TEMPERED_SHARE, LEAST_TEMPERED = 0.1, 100
 # Stretches of a tempered run that its standard error is found from; every other sweep
 # tries to swap, so that a stretch needs several.
@@ -315,34 +314,19 @@ def _states(codes, n_units):
 
 
 def _ais(model, betas, n_runs, reverse, rng):
+    """Annealed importance sampling for Bernoulli units."""
     path, log_z = annealing_path(model)
-    means = base_rates(model)
-    shape = (n_runs, len(means))
     start_key, key, back_key = (random_key(rng) for _ in range(3))
     # Where the path begins, its units are independent.
+    shape = n_runs, len(path.base)
     states = np.random.default_rng(start_key).random(shape) < expit(path.base)
-    log_weights = _anneal(path, states, betas, key)
-    forward, error, size = _mean_weight(log_weights)
-    result = {"reverse": None, "reverse_standard_error": None}
-    settings = {"n_betas": len(betas), "n_runs": n_runs}
-    if reverse:
-        n_sweeps = max(LEAST_TEMPERED, round(TEMPERED_SHARE * len(betas)))
-        weights = np.exp(log_weights - log_weights.max())
-        starts = _tempered(model, states, weights, n_sweeps, rng)
-        back, back_error, _ = _mean_weight(
-            _anneal(path, starts, np.ascontiguousarray(betas[::-1]), back_key)
-        )
-        result = {"reverse": log_z - back, "reverse_standard_error": back_error}
-        settings["n_tempered_sweeps"] = n_sweeps
-    return LogPartition(
-        log_z + forward,
-        error,
-        "ais",
-        forward=log_z + forward,
-        effective_sample_size=size,
-        settings=settings,
-        **result,
-    )
+    forward = _anneal(path, states, betas, key)
+    if not reverse:
+        return _annealed(log_z, betas, forward)
+    n_sweeps = _sweeps_before_reverse(betas)
+    starts = _tempered(model, _drawn_again(states, forward, rng), n_sweeps, rng)
+    back = _anneal(path, starts, np.ascontiguousarray(betas[::-1]), back_key)
+    return _annealed(log_z, betas, forward, back, n_tempered_sweeps=n_sweeps)
 
 
 def _ais_of_units(model, betas, n_runs, reverse, rng):
@@ -351,32 +335,43 @@ def _ais_of_units(model, betas, n_runs, reverse, rng):
     path = UnitPath(layers, base_layer(model, layers))
     start_key, key, back_key, gibbs_key = (random_key(rng) for _ in range(4))
     states = path.start(n_runs, start_key)
-    log_weights, states = path.anneal(states, betas, key)
-    forward, error, size = _mean_weight(log_weights)
-    result = {"reverse": None, "reverse_standard_error": None}
-    settings = {"n_betas": len(betas), "n_runs": n_runs}
-    if reverse:
-        n_sweeps = max(LEAST_TEMPERED, round(TEMPERED_SHARE * len(betas)))
-        weights = np.exp(log_weights - log_weights.max())
-        chosen = rng.choice(n_runs, n_runs, p=weights / weights.sum())
-        starts = states[chosen]
-        Machine(layers).run(starts, n_sweeps, gibbs_key, 0)
-        back = path.anneal_back(starts, betas, back_key)
-        back, back_error, _ = _mean_weight(back)
-        result = {
-            "reverse": path.log_z_base - back,
-            "reverse_standard_error": back_error,
-        }
-        settings["n_gibbs_sweeps"] = n_sweeps
+    forward, states = path.anneal(states, betas, key)
+    if not reverse:
+        return _annealed(path.log_z_base, betas, forward)
+    n_sweeps = _sweeps_before_reverse(betas)
+    starts = _drawn_again(states, forward, rng)
+    Machine(layers).run(starts, n_sweeps, gibbs_key, 0)
+    back = path.anneal_back(starts, betas, back_key)
+    return _annealed(path.log_z_base, betas, forward, back, n_gibbs_sweeps=n_sweeps)
+
+
+def _annealed(log_z_base, betas, forward, back=None, **settings):
+    """Return the estimates of runs forward and back, from the logs of their weights."""
+    gain, error, size = _mean_weight(forward)
+    reverse = {}
+    if back is not None:
+        loss, back_error, _ = _mean_weight(back)
+        reverse = {"reverse": log_z_base - loss, "reverse_standard_error": back_error}
     return LogPartition(
-        path.log_z_base + forward,
+        log_z_base + gain,
         error,
         "ais",
-        forward=path.log_z_base + forward,
+        forward=log_z_base + gain,
         effective_sample_size=size,
-        settings=settings,
-        **result,
+        settings={"n_betas": len(betas), "n_runs": len(forward), **settings},
+        **reverse,
     )
+
+
+def _sweeps_before_reverse(betas):
+    """Number of sweeps that take the ends of forward runs nearer to the model."""
+    return max(LEAST_TEMPERED, round(TEMPERED_SHARE * len(betas)))
+
+
+def _drawn_again(states, log_weights, rng):
+    """Draw as many of the states, in proportion to their weights."""
+    weights = np.exp(log_weights - log_weights.max())
+    return states[rng.choice(len(states), len(states), p=weights / weights.sum())]
 
 
 def _anneal(path, states, betas, key):
@@ -400,11 +395,10 @@ def _mean_weight(log_weights):
     return float(log_mean), float(error), float(n**2 / (weights**2).sum())
 
 
-def _tempered(model, states, weights, n_sweeps, rng):
-    """Samples of a model: weighted states, drawn again and tempered."""
-    chosen = rng.choice(len(states), len(states), p=weights / weights.sum())
+def _tempered(model, states, n_sweeps, rng):
+    """Samples of a model, from ensembles of chains that start at these states."""
     sampler = ReplicaExchange(model)
-    replicas = sampler.init(len(states), init=states[chosen], random_state=rng)
+    replicas = sampler.init(len(states), init=states, random_state=rng)
     replicas = sampler.adapt(replicas, n_sweeps // 2)
     return sampler.samples(sampler.step(replicas, n_sweeps - n_sweeps // 2))
 

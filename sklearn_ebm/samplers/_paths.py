@@ -12,8 +12,7 @@ from ..units import as_unit, kinds_of
 # Least probability of either state of a unit where a path begins, so that what the
 # model allows can be reached.
 LEAST_RATE = 1e-3
-
-
+# The layers that have kernels of their own.
 BITS = "bernoulli", "bernoulli"
 
 
@@ -126,11 +125,7 @@ def annealing_path(model):
     layers = two_layers(model)
     base = logit(np.clip(base_rates(model), LEAST_RATE, 1 - LEAST_RATE))
     n_hidden = len(layers.biases[1])
-    path = Path(
-        components_of(layers),
-        layers.biases,
-        (base, np.zeros(n_hidden)),
-    )
+    path = Path(components_of(layers), layers.biases, (base, np.zeros(n_hidden)))
     return path, float(np.logaddexp(0, base).sum() + n_hidden * np.log(2))
 
 
