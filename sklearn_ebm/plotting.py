@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._validation import check_count
 from .likelihood import can_enumerate, log_partition
 from .samplers import Gibbs
+from .samplers._chains import dense
 from .samplers._paths import layered_of, layers_of
 
 __all__ = ["AnnealingDisplay", "FiltersDisplay", "SamplesDisplay", "TrainingDisplay"]
@@ -354,9 +355,7 @@ class SamplesDisplay:
         n_visible, images = len(layered_of(estimator).biases[0]), []
         for n_steps in np.diff(steps, prepend=0):
             chains = sampler.step(chains, n_steps)
-            v = chains.visible
-            v = v.toarray() if hasattr(v, "toarray") else v
-            images.append(v[:, :n_visible])
+            images.append(dense(chains.visible)[:, :n_visible])
         return cls(np.stack(images, axis=1), steps=steps, shape=shape).plot(ax)
 
     def plot(self, ax=None):

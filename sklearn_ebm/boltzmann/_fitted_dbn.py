@@ -9,7 +9,7 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted
 
 from .._gibbs import Purpose
-from .._machines import Machine, chunks
+from .._machines import Machine, chunks, dense_rows
 from .._validation import (
     check_choice,
     check_count,
@@ -87,9 +87,7 @@ class FittedDBN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """
         check_is_fitted(self)
         X, rows = check_states(self, X, self._n_features_out, "X")
-        H = X[:, -len(self.components_[-1]) :]
-        H = H.toarray() if hasattr(H, "toarray") else H
-        H = np.ascontiguousarray(H, rows.dtype)
+        H = dense_rows(X[:, -len(self.components_[-1]) :], rows.dtype)
         for rbm in reversed(self._rbms()):
             H = means_down(rbm, H)
         return H

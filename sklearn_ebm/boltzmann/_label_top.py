@@ -20,12 +20,11 @@ from ..layered import Layered
 from ..units import Gaussian
 from ._fine_tuned import PRETRAINING
 from ._fitted_classifier import scores_of
+from ._fitted_dbn import PASS_KEY
 from ._stack import FIRST_ROWS, LayerTasks, new_stack, pretrain, recognition
 from ._structure import check_structure
 from .classifier import RBMClassifier
 
-# Makes the random key of the passes down another than that of the top's chains.
-PASS_KEY = 0x9E3779B97F4A7C15
 # What a net has with a top that knows the labels, and no other.
 ATTRIBUTES = [
     "generative_intercepts_",
@@ -223,9 +222,17 @@ def top_of(model):
 
 def _fitted_top(model):
     """Return the fitted attributes of the machine at the top."""
-    same = ["classes_", "label_components_", "intercept_label_", "n_iter_", "history_"]
-    same += ["_sampling_key", "_sampling_step"]
-    same += ["best_n_iter_"] if hasattr(model, "best_n_iter_") else []
+    same = [
+        "classes_",
+        "label_components_",
+        "intercept_label_",
+        "n_iter_",
+        "history_",
+        "_sampling_key",
+        "_sampling_step",
+    ]
+    if hasattr(model, "best_n_iter_"):
+        same.append("best_n_iter_")
     weights, state = model.coefs_[-1], model._state["top"]
     return {name: getattr(model, name) for name in same} | {
         "components_": np.ascontiguousarray(weights.T),
@@ -267,8 +274,8 @@ def means_below(below, X, dtype):
     return expit(means, out=means)
 
 
-def log_odds(model, X, rows, hidden=False):
-    """``log p(y|x)`` less its mean over the labels, or means of the hidden units."""
+def outputs_of(model, X, rows, hidden=False):
+    """``log p(y|x)`` less its mean over the labels or, if `hidden`, the top's means."""
     H = means_below(_below(model), X, rows.dtype)
     found = Rows(H, rows.dtype, False)
     scores, means = scores_of(H, found, top_of(model)._parameters(), hidden)

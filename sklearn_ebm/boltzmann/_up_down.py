@@ -198,13 +198,13 @@ class UpDown:
 
     def _draw(self, way, given):
         self.step += 1  # every draw has its own
-        counter = {"key": self.key, "step": self.step}
         return evaluate(
             way.units,
             way.fields(given),
             Wanted.DRAWS,
+            key=self.key,
+            step=self.step,
             purpose=int(Purpose.DRAW_HIDDEN),
-            **counter,
         )
 
     def weight_norms(self):

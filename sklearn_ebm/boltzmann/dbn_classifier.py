@@ -437,7 +437,7 @@ class DBNClassifier(FineTunedClassifier):
         if not _label_top.is_generative(self):
             return super()._outputs(X, hidden)
         X, rows = check_rows(self, X, quiet=True)
-        return _label_top.log_odds(self, X, rows, hidden)
+        return _label_top.outputs_of(self, X, rows, hidden)
 
     def _check_parameters(self):
         if self.objective != "generative":
