@@ -75,6 +75,7 @@ __all__ = [
     "check_count",
     "check_fixed",
     "check_floats",
+    "check_given",
     "check_mask",
     "check_missing",
     "check_names",
@@ -299,7 +300,7 @@ def check_floats(estimator, X, *, reset=False, **how):
 
 
 def check_table(estimator, X, missing_values, *, reset=False):
-    """Validate a dense table to impute: a copy in floats, NaN where values miss.
+    """Validate a dense table to impute: a copy in floats, NaN where values are missing.
 
     `missing_values` is what stands for them in X.
     """
@@ -310,8 +311,17 @@ def check_table(estimator, X, missing_values, *, reset=False):
 
 
 def is_nan(value):
-    """Whether a value is the number that is none."""
+    """Whether a value is NaN."""
     return isinstance(value, Real) and bool(np.isnan(value))
+
+
+def check_given(estimator, y):
+    """Refuse to be fitted without targets."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is "
+            "None."
+        )
 
 
 def nan_for_na(labels):
@@ -347,7 +357,7 @@ def title(estimator):
 
 
 def refuse_times(X, name):
-    """Times would become numbers without a word."""
+    """Refuse dates and times, which would become numbers without a warning."""
     # (Of a table, column by column.)
     for dtype in np.ravel(getattr(X, "dtypes", getattr(X, "dtype", None))):
         if getattr(dtype, "kind", None) in ("m", "M"):
@@ -366,7 +376,7 @@ def _warn_range(estimator, rows):
 
 
 def check_choice(value, name, choices):
-    """Refuse an argument of a method that is none of the values it may have."""
+    """Refuse an argument of a method that is not one of the values it may have."""
     if value not in choices:
         raise ValueError(
             f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}."
@@ -374,7 +384,7 @@ def check_choice(value, name, choices):
 
 
 def check_width(X, n_columns, columns):
-    """Refuse input of `inverse_transform` with other than so many such columns."""
+    """Refuse input of `inverse_transform` that has another number of columns."""
     if X.shape[1] != n_columns:
         raise ValueError(
             f"X has {X.shape[1]} columns, but there are {n_columns} {columns}."

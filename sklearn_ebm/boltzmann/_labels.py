@@ -5,16 +5,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from .._training import rows_to_hold_out
-from .._validation import is_nan, nan_for_na
+from .._validation import check_given, is_nan, nan_for_na
 
 
 def check_labels(estimator, y):
     """Return the labels, and which of them are known: not `unlabeled`."""
-    if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is "
-            "None."
-        )
+    check_given(estimator, y)
     labels = nan_for_na(column_or_1d(y, warn=True))
     known = ~_marked(labels, estimator.unlabeled)
     if known.any():

@@ -6,7 +6,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, column_or_1d
 
 from .._network import Linear
-from .._validation import refuse_times
+from .._validation import check_given, refuse_times
 from ._fine_tuned import FineTuned, partial_fit_available
 
 
@@ -294,11 +294,7 @@ class DBNRegressor(RegressorMixin, FineTuned):
     # ---- Targets ----
 
     def _check_targets(self, y):
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is "
-                "None."
-            )
+        check_given(self, y)
         refuse_times(y, "y")
         y = check_array(
             y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y"
