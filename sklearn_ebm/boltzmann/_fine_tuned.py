@@ -46,6 +46,9 @@ def _takes_steps(estimator):
     return True
 
 
+partial_fit_available = available_if(_takes_steps)
+
+
 class FineTuned(
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
@@ -326,15 +329,12 @@ class FineTuned(
         return fitted | {"best_n_iter_": run.best["n_iter"]}
 
     def _public(self, params, state):
-        return {"coefs_": list(params[::2]), "intercepts_": list(params[1::2])}
+        return net_attributes(params)
 
     def _store(self, run):
         """Keep what a run has arrived at, and what it needs to go on."""
         self.__dict__.pop("best_n_iter_", None)
-        self.__dict__.update(
-            self._fitted(run),
-            _state=self._state | run.state(),
-        )
+        self.__dict__.update(self._fitted(run), _state=self._state | run.state())
 
     @property
     def loss_curve_(self):
@@ -388,8 +388,7 @@ class FineTuned(
 
     def _params(self):
         """Return the parameters of the net, from the public attributes."""
-        pairs = zip(self.coefs_, self.intercepts_, strict=True)
-        return [each for pair in pairs for each in pair]
+        return net_params(self)
 
     @property
     def _n_features_out(self):
@@ -426,6 +425,17 @@ class FineTuned(
         ):
             return f"coefs_ have shapes {shapes}, intercepts_ {biases}"
         return None
+
+
+def net_attributes(params):
+    """Return the public attributes of a net with these parameters."""
+    return {"coefs_": list(params[::2]), "intercepts_": list(params[1::2])}
+
+
+def net_params(model):
+    """Return the parameters of a net with these public attributes."""
+    pairs = zip(model.coefs_, model.intercepts_, strict=True)
+    return [each for pair in pairs for each in pair]
 
 
 def random_params(sizes, dtype, rng):
@@ -472,6 +482,3 @@ def _in_words(entry):
         if name.startswith("validation_"):
             text += f", {name.replace('_', ' ')} = {value:.4f}"
     return text
-
-
-partial_fit_available = available_if(_takes_steps)

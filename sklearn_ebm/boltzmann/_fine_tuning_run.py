@@ -27,7 +27,8 @@ class FineTuning:
         state = model._state
         self.model, self.key, self.division = model, state["key"], division
         self.params = params = [p.copy() for p in state["params"]]
-        self.name = "moments" if model._solver == "adam" else "velocity"
+        # The name in the state of what the optimiser remembers.
+        self.memory = "moments" if model._solver == "adam" else "velocity"
         if model._solver == "adam":
             optimiser = Adam(params, state.get("moments"))
         else:
@@ -110,5 +111,5 @@ class FineTuning:
         return {
             "params": [p.copy() for p in self.params],
             "step": int(self.descent.step),
-            self.name: self.descent.optimiser.state(),
+            self.memory: self.descent.optimiser.state(),
         }

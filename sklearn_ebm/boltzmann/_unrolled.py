@@ -13,7 +13,13 @@ from .._deep_machines import DeepMachine
 from .._network import Network, Softmax, dense
 from .._validation import check_rows
 from ..layered import Layered
-from ._fine_tuned import PRETRAINING, dropout_of, random_params
+from ._fine_tuned import (
+    PRETRAINING,
+    dropout_of,
+    net_attributes,
+    net_params,
+    random_params,
+)
 from .dbm import DBMTransformer
 
 # Change of a mean below which a row has settled, as for `DBMTransformer`.
@@ -80,13 +86,11 @@ class Unrolled:
 
     def public(self, model, params, state):
         """Return the public attributes of a net with these parameters."""
-        net = {"coefs_": list(params[::2]), "intercepts_": list(params[1::2])}
-        return state["dbm"] | net
+        return state["dbm"] | net_attributes(params)
 
     def params(self, model):
         """Return the parameters that public attributes hold."""
-        pairs = zip(model.coefs_, model.intercepts_, strict=True)
-        return [each for pair in pairs for each in pair]
+        return net_params(model)
 
     def network(self, model, state, weight_decay):
         """Return the net."""
