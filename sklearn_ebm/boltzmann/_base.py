@@ -126,22 +126,23 @@ class FittedRBM(
             Pseudo-log-likelihoods in nats.
         """
         check_is_fitted(self)
-        skipped = []
+        skipped = None
 
         def fill(X):
+            nonlocal skipped
             missing = missing_values(X)
             if missing is not None:
                 # The kernel reads rows; missing values lie as those of X do.
-                skipped.append(np.ascontiguousarray(missing, np.uint8))
+                skipped = np.ascontiguousarray(missing, np.uint8)
             return fill_mean_field(self._layered(), X, self.visible_mean_)
 
         _, rows = check_rows(self, X, fill=fill if self.missing == "latent" else None)
-        return pseudo_likelihood(
+        return score_rows(
             rows,
-            self.components_,
-            self.intercept_hidden_,
+            self._up(rows.dtype),
             self.intercept_visible_,
-            *skipped,
+            self.components_.astype(rows.dtype, copy=False),
+            skipped=skipped,
         )
 
     def score(self, X, y=None):
@@ -249,11 +250,3 @@ def means_of(rows, layer):
     means = np.empty((rows.n_rows, layer.n_units), dtype=rows.dtype)
     half_sweep(rows, layer, means=means)
     return means
-
-
-def pseudo_likelihood(
-    rows, components, intercept_hidden, intercept_visible, skipped=None
-):
-    components = components.astype(rows.dtype, copy=False)
-    layer = Layer(Panels.from_columns(components), intercept_hidden)
-    return score_rows(rows, layer, intercept_visible, components, skipped=skipped)
