@@ -55,8 +55,7 @@ class Way:
     def draw(self, X, key, step, purpose):
         """Means of the units, and draws."""
         fields = self.fields(X)
-        counter = {"key": key, "step": step, "purpose": int(purpose)}
-        drawn = evaluate(self.units, fields, Wanted.DRAWS, **counter)
+        drawn = evaluate(self.units, fields, Wanted.DRAWS, key, step, int(purpose))
         return evaluate(self.units, fields, Wanted.MEANS), drawn
 
     def log_partition(self, X):
@@ -106,8 +105,8 @@ class Machine:
     def independent(self, n_rows, key, step):
         """Draw visible units by their biases alone."""
         fields = np.tile(self.down.bias, (n_rows, 1))
-        counter = {"key": key, "step": step, "purpose": int(Purpose.DRAW_DATA)}
-        return evaluate(self.down.units, fields, Wanted.DRAWS, **counter)
+        purpose = int(Purpose.DRAW_DATA)
+        return evaluate(self.down.units, fields, Wanted.DRAWS, key, step, purpose)
 
     def sweep(self, X, key, step, keep=0.0):
         """Means of visible units after a sweep from X, and draws.

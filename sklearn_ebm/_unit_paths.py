@@ -126,21 +126,15 @@ class UnitPath:
 
     def sweep(self, v, beta, key, step):
         """Visible units after a sweep at an inverse temperature."""
-        counter = {"key": key, "step": step}
         up, down = self.machine.up, self.machine.down
-        beta_ = self.dtype.type(beta)
-        hidden = evaluate(
-            up.units,
-            up.fields(v) * beta_,
-            Wanted.DRAWS,
-            purpose=int(Purpose.DRAW_HIDDEN),
-            **counter,
-        )
+        share = self.dtype.type(beta)
+        fields = up.fields(v) * share
+        purpose = int(Purpose.DRAW_HIDDEN)
+        hidden = evaluate(up.units, fields, Wanted.DRAWS, key, step, purpose)
         units, bias = self._visible_at(beta)
-        fields = product(hidden, down.weights) * beta_ + bias
-        return evaluate(
-            units, fields, Wanted.DRAWS, purpose=int(Purpose.DRAW_VISIBLE), **counter
-        )
+        fields = product(hidden, down.weights) * share + bias
+        purpose = int(Purpose.DRAW_VISIBLE)
+        return evaluate(units, fields, Wanted.DRAWS, key, step, purpose)
 
     def _visible_at(self, beta):
         """Visible units at an inverse temperature, and their biases."""

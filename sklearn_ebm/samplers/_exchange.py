@@ -172,10 +172,9 @@ class ReplicaExchange:
                 first + start,
                 first + stop,
                 replicas.key,
-                0,
-                fixed,
-                gains[start:stop] if record else None,
-                visits[start:stop] if record else None,
+                clamped=fixed,
+                gains=gains[start:stop] if record else None,
+                visits=visits[start:stop] if record else None,
             )
 
         Pacer().run(kernel, n_steps)
