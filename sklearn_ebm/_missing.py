@@ -48,7 +48,7 @@ class DrawnValues:
         self.rows = ()
 
     def fill(self, X, others=None):
-        """Return a copy of X with bits of the columns' means in place of what misses.
+        """Return a copy of X with bits drawn by the columns' means in place of NaN.
 
         Parameters
         ----------
@@ -56,8 +56,8 @@ class DrawnValues:
             Data, NaN where a value is missing.
 
         others : ndarray of bool of shape (n_features,), default=None
-            Columns that do not hold bits: what misses in them starts at values that
-            others of the column have, so that their mean and variance stay.
+            Columns that do not hold bits: missing values start at values that other
+            rows have there, so that mean and variance of the column stay.
 
         Returns
         -------

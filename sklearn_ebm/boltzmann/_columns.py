@@ -70,7 +70,7 @@ class Columns:
             n = int(self.sizes[start:stop].sum())
             parts.append((n, Categorical(n) if unit is None else unit))
         for n, unit in parts:
-            unit.kernel(n)  # refuses columns that are no whole blocks
+            unit.kernel(n)  # refuses columns that do not make whole blocks
         self.unit = parts[0][1] if len(parts) == 1 else Mixed(tuple(parts))
         self.kinds = np.concatenate([np.full(n, int(unit.kind)) for n, unit in parts])
         self.gaussian = self.kinds == Kind.GAUSSIAN
@@ -83,7 +83,7 @@ class Columns:
     def check(self, estimator, X, *, quiet=False):
         """Warn of values that the units cannot mean, unless `quiet`.
 
-        Refuses codes that are none, and blocks of which only a part is missing.
+        Refuses numbers that are not codes, and blocks that are missing in part.
         """
         for start, stop, unit in self.runs:
             part = X[:, start:stop]
@@ -184,7 +184,7 @@ def part_of(unit, columns):
 def _in_order(unit, columns):
     """Return the unit of listed columns for them in the order of the table."""
     if isinstance(unit, Categorical):
-        unit.kernel(len(columns))  # refuses columns that are no whole blocks
+        unit.kernel(len(columns))  # refuses columns that do not make whole blocks
         blocks = np.sort(columns.reshape(-1, unit.size), axis=1)
         if (np.diff(blocks, axis=1) != 1).any():
             raise ValueError(

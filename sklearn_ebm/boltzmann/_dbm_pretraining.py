@@ -15,7 +15,7 @@ BERNOULLI = as_unit("bernoulli")
 # Learning rates by default. Hidden units that hear their input twice, and visible ones
 # that may answer with any number, can drive each other up without end at the first.
 RATE, UNBOUNDED_RATE = 0.1, 0.01
-# Makes the random key of a layer another than that of the joint training.
+# Makes the random key of a layer differ from that of the joint training.
 LAYER_KEY = 0xD6E8FEB86659FD93
 
 

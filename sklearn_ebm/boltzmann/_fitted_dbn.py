@@ -27,7 +27,7 @@ from .rbm import RBM
 
 # Draws of the hidden layers for the bound of every row.
 N_DRAWS = 10
-# Makes the random key of the passes between data and top another than the top's.
+# Makes the random key of the passes between data and top differ from the top's.
 PASS_KEY = 0x9E3779B97F4A7C15
 
 

@@ -86,7 +86,7 @@ def train(model, X, y, classes=None, callbacks=None):
     check_consistent_length(X_checked, labels)
     if goes_on and not steps:
         model._go_on(y)
-    # (Refuses labels that are none of the classes, and y without any.)
+    # (Refuses labels that are not among the classes, and y without any.)
     targets = model._state if goes_on else model._first_targets(labels, classes)
     codes, known = model._targets(labels, targets)
     top = _new_top(model)

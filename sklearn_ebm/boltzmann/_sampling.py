@@ -161,5 +161,5 @@ class Sampling:
         return self._sampling_key, self._sampling_step
 
     def _use_draws(self, n_steps):
-        """Take the next random steps of the model's own sequence for used."""
+        """Count the next random steps of the model's own sequence as used."""
         self._sampling_step += n_steps

@@ -7,12 +7,7 @@ from sklearn.utils import check_random_state
 from .._missing import N_FIRST_SWEEPS, DrawnValues
 from .._tempering import TemperedChains
 from .._trainer import Trainer
-from .._training import (
-    Division,
-    Run,
-    gibbs_steps,
-    undone_if_in_vain,
-)
+from .._training import Division, Run, gibbs_steps, undone_if_in_vain
 from .._validation import (
     CallbackSupportMixin,
     check_parameters,
@@ -38,12 +33,10 @@ from ._structure import check_structure
 # Share of a minibatch's mean in the running mean of the hidden units, which
 # `centering` subtracts from them.
 OFFSET_RATE = 0.01
-# Makes the random key of missing values another than that of the training.
+# Make the random keys of missing values, and of chains that exchange temperatures,
+# differ from that of the training.
 MISSING_KEY = 0x9E3779B97F4A7C15
-# The same for chains that exchange temperatures.
 TEMPERING_KEY = 0xC2B2AE3D27D4EB4F
-
-
 # What a kernel trains, by its names in the state of the training; variances only
 # where there may be Gaussian units.
 PARAMETERS = "components", "intercept_hidden", "intercept_visible", "log_variance"

@@ -223,7 +223,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         super()._check_parameters()
         if not self._bits:
             hidden = as_unit(self.hidden)
-            hidden.kernel(self.n_components)  # refuses what are no whole blocks
+            hidden.kernel(self.n_components)  # refuses parts of blocks
 
     def _rate(self):
         if self.learning_rate is not None:

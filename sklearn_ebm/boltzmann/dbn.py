@@ -42,7 +42,7 @@ from ._structure import (
 from ._unit_columns import VISIBLE
 from ._up_down import UpDown
 
-# Makes the random key of the up-down algorithm another than that of the top.
+# Makes the random key of the up-down algorithm differ from that of the top.
 UP_DOWN_KEY = 0xC2B2AE3D27D4EB4F
 
 

@@ -432,7 +432,7 @@ class MultimodalDBM(TrainedDBM):
         return connected
 
     def _check_parameters(self):
-        # (What is no list has its error from what all parameters are checked by.)
+        # (`check_parameters` refuses what is not a list.)
         if isinstance(self.modalities, list):
             for modality in self.modalities:
                 _check_modality(modality)
@@ -471,7 +471,7 @@ class MultimodalDBM(TrainedDBM):
 
 
 def _check_modality(modality):
-    """Refuse what is no entry of the parameter `modalities`."""
+    """Refuse an entry of the parameter `modalities` that is not of its form."""
     if (
         not isinstance(modality, (tuple, list))
         or len(modality) != 4
