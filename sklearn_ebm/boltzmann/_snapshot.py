@@ -1,8 +1,12 @@
-"""A restricted Boltzmann machine at some moment of its training."""
+"""Machines at some moment of their training, as a `Monitor` looks at them.
+
+What their methods are is said there, of its parameter `view`.
+"""
 
 import numpy as np
 
 from .._gibbs import Layer
+from .._machines import Machine, dense_rows
 from .._missing import fill_mean_field
 from .._panels import Panels
 from .._rows import Rows
@@ -11,7 +15,7 @@ from ._base import layered, means_of
 
 
 class Snapshot:
-    """Parameters at some moment of the training, as functions of rows."""
+    """Parameters of a restricted Boltzmann machine of bits, as functions of rows."""
 
     def __init__(self, components, intercept_hidden, intercept_visible, mean):
         self.components, self.intercept_visible = components, intercept_visible
@@ -40,3 +44,50 @@ class Snapshot:
         return score_rows(
             rows, self.up, self.intercept_visible, self.components, skipped=skipped
         )
+
+
+class UnitSnapshot:
+    """The same of a machine with units of any kinds, from its fitted attributes."""
+
+    def __init__(self, estimator, fitted):
+        self.layers = twin_of(estimator, fitted)._layered()
+        self.mean, self.machine = fitted["visible_mean_"], Machine(self.layers)
+
+    def rows(self, X, dtype):
+        return dense_rows(X, dtype)
+
+    def fill(self, X):
+        return fill_mean_field(self.layers, X, self.mean)
+
+    def hidden_means(self, X):
+        return self.machine.up.means(X)
+
+    def visible_means(self, hidden):
+        return self.machine.down.means(hidden)
+
+    def free_energy(self, X):
+        return self.machine.free_energy(X)
+
+
+class DeepSnapshot:
+    """The same of a deep machine, which trains without missing or held-out rows."""
+
+    def __init__(self, estimator, fitted):
+        dtype = fitted["components_"][0].dtype
+        self.machine = twin_of(estimator, fitted)._deep(dtype)
+
+    def rows(self, X, dtype):
+        return dense_rows(X, dtype)
+
+    def hidden_means(self, X):
+        return np.hstack(self.machine.means(X))
+
+    def visible_means(self, hidden):
+        return self.machine.visible_means(hidden[:, : self.machine.sizes[1]])
+
+
+def twin_of(estimator, fitted):
+    """Return an estimator with the same parameters and other fitted attributes."""
+    twin = type(estimator).__new__(type(estimator))
+    twin.__dict__.update(estimator.__dict__ | fitted)
+    return twin

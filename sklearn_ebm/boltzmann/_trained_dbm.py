@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from .._machines import dense_rows
 from .._mean_field import MeanField
 from .._unit_trainer import UnitTrainer
 from ..layered import blocks, connections, unfolded
 from ..units import UNBOUNDED, as_unit, kinds_of
 from ._dbm_pretraining import pretrain
 from ._fitted_dbm import FittedDBM, beside
+from ._snapshot import DeepSnapshot
 from ._starts import (
     CLIP,
     START_RATE,
@@ -184,7 +184,7 @@ class TrainedDBM(Training, FittedDBM):
         }
 
     def _view(self, parameters, mean):
-        return _DeepView(self, self._public(parameters))
+        return DeepSnapshot(self, self._public(parameters))
 
     def _warn_of_idle_units(self, X, division, drawn):
         """Hidden units of one layer may well say the same of every row."""
@@ -194,21 +194,3 @@ class TrainedDBM(Training, FittedDBM):
         if self.centering:
             offset = run.trainer.visible_offset()[len(self._state["shift"]) :]
             self._state = self._state | {"latent_offset": offset}
-
-
-class _DeepView:
-    """Parameters at some moment of the training, as a monitor looks at them."""
-
-    def __init__(self, estimator, fitted):
-        twin = type(estimator).__new__(type(estimator))
-        twin.__dict__.update(estimator.__dict__ | fitted)
-        self.machine = twin._deep(fitted["components_"][0].dtype)
-
-    def rows(self, X, dtype):
-        return dense_rows(X, dtype)
-
-    def hidden_means(self, X):
-        return np.hstack(self.machine.means(X))
-
-    def visible_means(self, hidden):
-        return self.machine.visible_means(hidden[:, : self.machine.sizes[1]])

@@ -5,14 +5,14 @@ from functools import wraps
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._machines import Machine, dense_rows
-from .._missing import fill_mean_field
+from .._machines import Machine
 from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from .._validation import check_states
 from ..layered import Layered
 from ..units import UNBOUNDED, as_unit, check_pair, kinds_of, with_gaussian
 from ._normaliser import kept_log_z
+from ._snapshot import UnitSnapshot
 from ._starts import (
     CLIP,
     START_RATE,
@@ -339,7 +339,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
 
     @unless_bits
     def _view(self, parameters, mean):
-        return _UnitView(self, self._public(parameters))
+        return UnitSnapshot(self, self._public(parameters))
 
     @unless_bits
     def _warn_of_idle_units(self, X, division, drawn):
@@ -349,28 +349,3 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         super().__setstate__(state)
         if hasattr(self, "variance_"):
             self._columns()
-
-
-class _UnitView:
-    """Parameters at some moment of the training, as a monitor looks at them."""
-
-    def __init__(self, estimator, fitted):
-        twin = type(estimator).__new__(type(estimator))
-        twin.__dict__.update(estimator.__dict__ | fitted)
-        self.layers, self.mean = twin._layered(), fitted["visible_mean_"]
-        self.machine = Machine(self.layers)
-
-    def rows(self, X, dtype):
-        return dense_rows(X, dtype)
-
-    def fill(self, X):
-        return fill_mean_field(self.layers, X, self.mean)
-
-    def hidden_means(self, X):
-        return self.machine.up.means(X)
-
-    def visible_means(self, hidden):
-        return self.machine.down.means(hidden)
-
-    def free_energy(self, X):
-        return self.machine.free_energy(X)
