@@ -90,18 +90,16 @@ class Gibbs:
         self.model, self.langevin_time = model, langevin_time
         layers = layers_of(model)
         self.n_features, self.visible = len(layers.biases[0]), layers.units[0]
-        # Two layers of Bernoulli units have kernels of their own.
-        self.machine = None if layers.units == BITS else Machine(layers)
-        self.keep = 0.0
-        if langevin_time is not None:
-            self.keep = self._kept(langevin_time)
-        if self.machine is not None:
+        if layers.units == BITS:
+            # These have kernels of their own.
+            components = components_of(layers)
+            self.machine, self.dtype = None, components.dtype
+            self.up = Layer(Panels.from_columns(components, True), layers.biases[1])
+            self.down = Layer(Panels.from_rows(components), layers.biases[0])
+        else:
+            self.machine = Machine(layers)
             self.dtype = self.machine.dtype
-            return
-        components = components_of(layers)
-        self.dtype = components.dtype
-        self.up = Layer(Panels.from_columns(components, True), layers.biases[1])
-        self.down = Layer(Panels.from_rows(components), layers.biases[0])
+        self.keep = 0.0 if langevin_time is None else self._kept(langevin_time)
 
     def init(self, n_chains=None, *, init=None, conditions=None, random_state=None):
         """Begin chains.
