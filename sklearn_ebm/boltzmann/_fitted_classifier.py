@@ -57,7 +57,7 @@ class FittedClassifier(
         """
         check_is_fitted(self)
         X, rows = check_rows(self, X)
-        return self._scores_of(X, rows, hidden=True)[1]
+        return scores_of(X, rows, self._parameters(), hidden=True)[1]
 
     def free_energy(self, X, y=None):
         """Compute the free energy of rows, or of rows and labels.
@@ -161,7 +161,8 @@ class FittedClassifier(
         """
         dtype, drawn = self.components_.dtype, codes is None
         if drawn:
-            codes = _draw_labels(self._scores_of(v, Rows(v, dtype))[0], key, step)
+            scores, _ = scores_of(v, Rows(v, dtype), self._parameters())
+            codes = _draw_labels(scores, key, step)
         v = v.toarray() if sp.issparse(v) else v
         # The label is a group of inputs of which one is on.
         joint = np.hstack([self.components_, self.label_components_])
@@ -190,11 +191,7 @@ class FittedClassifier(
         """Scores of all classes, and the Rows of X."""
         check_is_fitted(self)
         X, rows = check_rows(self, X)
-        return self._scores_of(X, rows)[0], rows
-
-    def _scores_of(self, X, rows, hidden=False):
-        """Scores of all classes, and the means of the hidden units if asked."""
-        return scores_of(X, rows, self._parameters(), hidden)
+        return scores_of(X, rows, self._parameters())[0], rows
 
     def _parameters(self):
         return (
