@@ -236,7 +236,7 @@ class FittedRBM(
         check_restored(self, shapes)
 
     def _mean_field(self):
-        """What fills in missing values otherwise, if there may be any."""
+        """Return what puts mean-field values in place of NaN, if there may be any."""
         if self.missing == "raise":
             return None
         return lambda X: fill_mean_field(self._layered(), X, self.visible_mean_)

@@ -46,12 +46,21 @@ class Columns:
 
     sizes : ndarray of shape (n_features,)
         Number of visible units of every column.
+
+    unit : Unit
+        What the visible units are, all of them.
+
+    kinds : ndarray of int of shape (n_visible,)
+        Kind of every visible unit.
+
+    gaussian, learned : ndarray of bool of shape (n_visible,)
+        Which are Gaussian, and which of these have variances that are learned.
     """
 
     def __init__(self, visible, X, names=None, n_categories=None):
         n_features = X.shape[1]
-        self.specs, owner = owners_of(visible, n_features, names)
-        units = [None if s == CODES else as_unit(s) for s in self.specs]
+        specs, owner = owners_of(visible, n_features, names)
+        units = [None if s == CODES else as_unit(s) for s in specs]
         codes = np.array([unit is None for unit in units])[owner]
         self.n_categories = n_categories
         if n_categories is None:
@@ -63,7 +72,7 @@ class Columns:
             (start, stop, _unit_of_run(units[owner[start]], owner, start, stop))
             for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
         ]
-        learned = [isinstance(spec, str) and spec == "gaussian" for spec in self.specs]
+        learned = [isinstance(spec, str) and spec == "gaussian" for spec in specs]
         self.learned = np.repeat(np.array(learned)[owner], self.sizes)
         parts = []
         for start, stop, unit in self.runs:

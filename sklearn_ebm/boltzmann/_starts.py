@@ -119,7 +119,7 @@ def wide_start(components, mean, variance, learned):
 
 
 def bias_for(kinds, mean, little):
-    """Biases of independent units with these means, each at least `little` off."""
+    """Biases of independent units with these means, kept `little` from the extremes."""
     near = np.clip(mean, 0, 1)
     bernoulli = np.log((near + little) / (1 - near + little))
     spins = np.clip((mean + 1) / 2, 0, 1)
