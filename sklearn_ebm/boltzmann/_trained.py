@@ -1,5 +1,7 @@
 """The training of restricted Boltzmann machines."""
 
+from numbers import Integral, Real
+
 import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
@@ -10,6 +12,9 @@ from .._trainer import Trainer
 from .._training import Division, Run, gibbs_steps, undone_if_in_vain
 from .._validation import (
     CallbackSupportMixin,
+    Interval,
+    PairOf,
+    StrOptions,
     check_parameters,
     check_rows,
     check_values,
@@ -50,6 +55,25 @@ class Training(CallbackSupportMixin, TransformerMixin):
     `TrainedRBM`), and has the parameters of `BernoulliRBM`, or class attributes in
     place of those it does not offer.
     """
+
+    _parameter_constraints: dict = {
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "n_iter": [Interval(Integral, 0, None, closed="left")],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+        "n_gibbs_steps": [
+            Interval(Integral, 1, None, closed="left"),
+            PairOf(Integral, 1, None, closed="left"),
+        ],
+        "n_chains": [Interval(Integral, 1, None, closed="left"), None],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "centering": ["boolean"],
+        "learning_rate_schedule": [StrOptions({"constant", "linear"})],
+        "average": ["boolean"],
+        "warm_start": ["boolean"],
+    }
 
     @undone_if_in_vain
     @with_callbacks
@@ -348,6 +372,21 @@ class Training(CallbackSupportMixin, TransformerMixin):
 
 class TrainedRBM(Training, FittedRBM):
     """The training of a restricted Boltzmann machine, here of Bernoulli units."""
+
+    _parameter_constraints: dict = {
+        **Training._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "persistent": ["boolean"],
+        "nesterov": ["boolean"],
+        "l1_decay": [Interval(Real, 0, None, closed="left")],
+        "sparsity_cost": [Interval(Real, 0, None, closed="left")],
+        "max_norm": [Interval(Real, 0, None, closed="neither"), None],
+        "missing": [StrOptions({"raise", "latent"})],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+    }
 
     def _transform_again(self, X):
         """Transform data whose values out of range have had their warning."""

@@ -1,9 +1,12 @@
 """The training of deep Boltzmann machines."""
 
+from numbers import Integral, Real
+
 import numpy as np
 
 from .._mean_field import MeanField
 from .._unit_trainer import UnitTrainer
+from .._validation import Interval, StrOptions
 from ..layered import blocks, connections, unfolded
 from ..units import UNBOUNDED, as_unit, kinds_of
 from ._dbm_pretraining import pretrain
@@ -30,6 +33,15 @@ class TrainedDBM(Training, FittedDBM):
     those of the odd layers over the even ones, zero where layers are not neighbours.
     """
 
+    _parameter_constraints: dict = {
+        **Training._parameter_constraints,
+        "n_mean_field_steps": [Interval(Integral, 1, None, closed="left")],
+        "mean_field_tol": [Interval(Real, 0, None, closed="left")],
+        "pretrain_n_iter": [Interval(Integral, 0, None, closed="left")],
+        "pretrain_learning_rate": [Interval(Real, 0, None, closed="neither"), None],
+        "standardize": ["boolean"],
+        "output": [StrOptions({"top", "all"})],
+    }
     # What `Training` knows and these machines do not offer.
     persistent = True
     nesterov = False

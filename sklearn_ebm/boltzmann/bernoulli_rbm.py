@@ -2,7 +2,7 @@
 
 from numbers import Integral, Real
 
-from .._validation import Interval, PairOf, StrOptions
+from .._validation import Interval, StrOptions
 from ._trained import TrainedRBM
 
 
@@ -257,36 +257,10 @@ class BernoulliRBM(TrainedRBM):
     """
 
     _parameter_constraints: dict = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "n_iter": [Interval(Integral, 0, None, closed="left")],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
-        "n_gibbs_steps": [
-            Interval(Integral, 1, None, closed="left"),
-            PairOf(Integral, 1, None, closed="left"),
-        ],
-        "persistent": ["boolean"],
-        "n_chains": [Interval(Integral, 1, None, closed="left"), None],
+        **TrainedRBM._parameter_constraints,
         "n_temperatures": [Interval(Integral, 1, None, closed="left")],
-        "momentum": [Interval(Real, 0, 1, closed="left")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "nesterov": ["boolean"],
-        "l1_decay": [Interval(Real, 0, None, closed="left")],
         "sparsity_target": [Interval(Real, 0, 1, closed="neither"), None],
-        "sparsity_cost": [Interval(Real, 0, None, closed="left")],
-        "max_norm": [Interval(Real, 0, None, closed="neither"), None],
         "fast_learning_rate": [Interval(Real, 0, None, closed="left")],
-        "centering": ["boolean"],
-        "learning_rate_schedule": [StrOptions({"constant", "linear"})],
-        "average": ["boolean"],
-        "warm_start": ["boolean"],
-        "missing": [StrOptions({"raise", "latent"})],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
         "monitor": [StrOptions({"pseudo_likelihood", "free_energy_gap"})],
     }
 

@@ -1,8 +1,5 @@
 """Deep Boltzmann machines as transformers."""
 
-from numbers import Integral, Real
-
-from .._validation import Interval, PairOf, StrOptions
 from ._structure import LAYER_SIZES
 from ._trained_dbm import TrainedDBM
 from ._unit_columns import VISIBLE
@@ -164,30 +161,9 @@ class DBMTransformer(TrainedDBM):
     """
 
     _parameter_constraints: dict = {
+        **TrainedDBM._parameter_constraints,
         "hidden_layer_sizes": LAYER_SIZES,
         "visible": VISIBLE,
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "n_iter": [Interval(Integral, 0, None, closed="left")],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
-        "n_gibbs_steps": [
-            Interval(Integral, 1, None, closed="left"),
-            PairOf(Integral, 1, None, closed="left"),
-        ],
-        "n_chains": [Interval(Integral, 1, None, closed="left"), None],
-        "n_mean_field_steps": [Interval(Integral, 1, None, closed="left")],
-        "mean_field_tol": [Interval(Real, 0, None, closed="left")],
-        "pretrain_n_iter": [Interval(Integral, 0, None, closed="left")],
-        "pretrain_learning_rate": [Interval(Real, 0, None, closed="neither"), None],
-        "momentum": [Interval(Real, 0, 1, closed="left")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "centering": ["boolean"],
-        "learning_rate_schedule": [StrOptions({"constant", "linear"})],
-        "average": ["boolean"],
-        "warm_start": ["boolean"],
-        "standardize": ["boolean"],
-        "output": [StrOptions({"top", "all"})],
     }
 
     def __init__(

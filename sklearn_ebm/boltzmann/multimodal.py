@@ -1,6 +1,6 @@
 """Deep Boltzmann machines of several modalities."""
 
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -8,7 +8,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._missing import missing_values
 from .._validation import (
     Interval,
-    PairOf,
     StrOptions,
     check_choice,
     check_rows,
@@ -195,30 +194,9 @@ class MultimodalDBM(TrainedDBM):
     """
 
     _parameter_constraints: dict = {
+        **TrainedDBM._parameter_constraints,
         "modalities": [list],
         "n_joint": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "n_iter": [Interval(Integral, 0, None, closed="left")],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
-        "n_gibbs_steps": [
-            Interval(Integral, 1, None, closed="left"),
-            PairOf(Integral, 1, None, closed="left"),
-        ],
-        "n_chains": [Interval(Integral, 1, None, closed="left"), None],
-        "n_mean_field_steps": [Interval(Integral, 1, None, closed="left")],
-        "mean_field_tol": [Interval(Real, 0, None, closed="left")],
-        "pretrain_n_iter": [Interval(Integral, 0, None, closed="left")],
-        "pretrain_learning_rate": [Interval(Real, 0, None, closed="neither"), None],
-        "momentum": [Interval(Real, 0, 1, closed="left")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "centering": ["boolean"],
-        "learning_rate_schedule": [StrOptions({"constant", "linear"})],
-        "average": ["boolean"],
-        "warm_start": ["boolean"],
-        "standardize": ["boolean"],
-        "output": [StrOptions({"top", "all"})],
         "missing": [StrOptions({"raise", "latent"})],
     }
 

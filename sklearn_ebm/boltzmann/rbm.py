@@ -1,8 +1,8 @@
 """Restricted Boltzmann machines whose units are of any kinds."""
 
-from numbers import Integral, Real
+from numbers import Real
 
-from .._validation import Interval, PairOf, StrOptions
+from .._validation import Interval, StrOptions
 from ..units import BY_NAME, Unit
 from ._unit_columns import VISIBLE
 from ._unit_rbm import UnitsRBM
@@ -223,37 +223,12 @@ class RBM(UnitsRBM):
     """
 
     _parameter_constraints: dict = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        **UnitsRBM._parameter_constraints,
         "visible": VISIBLE,
         "hidden": [StrOptions(set(BY_NAME)), Unit],
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "n_iter": [Interval(Integral, 0, None, closed="left")],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
-        "n_gibbs_steps": [
-            Interval(Integral, 1, None, closed="left"),
-            PairOf(Integral, 1, None, closed="left"),
-        ],
-        "persistent": ["boolean"],
-        "n_chains": [Interval(Integral, 1, None, closed="left"), None],
-        "momentum": [Interval(Real, 0, 1, closed="left")],
-        "nesterov": ["boolean"],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "l1_decay": [Interval(Real, 0, None, closed="left")],
         "sparsity_target": [Real, None],
-        "sparsity_cost": [Interval(Real, 0, None, closed="left")],
-        "max_norm": [Interval(Real, 0, None, closed="neither"), None],
-        "centering": ["boolean"],
-        "learning_rate_schedule": [StrOptions({"constant", "linear"})],
-        "average": ["boolean"],
-        "warm_start": ["boolean"],
-        "missing": [StrOptions({"raise", "latent"})],
         "standardize": ["boolean"],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
     }
 
     def __init__(
