@@ -236,9 +236,8 @@ def may_be_idle(mean_fields):
 
 def _idle(means):
     """How many units are dead and how many saturated, from means of every row."""
-    return int((means < IDLE).all(axis=0).sum()), int(
-        (means > 1 - IDLE).all(axis=0).sum()
-    )
+    dead, saturated = (means < IDLE).all(axis=0), (means > 1 - IDLE).all(axis=0)
+    return int(dead.sum()), int(saturated.sum())
 
 
 # ---- Epochs ----

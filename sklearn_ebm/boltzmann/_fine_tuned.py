@@ -1,6 +1,7 @@
 """Nets that are pretrained as a stack of RBMs and fine-tuned by back-propagation."""
 
 import math
+from itertools import pairwise
 from numbers import Integral, Real
 
 import numpy as np
@@ -416,7 +417,7 @@ class FineTuned(
         """Return what is wrong with the public attributes, or None."""
         shapes = [each.shape for each in self.coefs_]
         biases = [each.shape for each in getattr(self, "intercepts_", ())]
-        joined = all(a[1] == b[0] for a, b in zip(shapes, shapes[1:], strict=False))
+        joined = all(a[1] == b[0] for a, b in pairwise(shapes))
         if (
             not joined
             or biases != [shape[1:] for shape in shapes]
@@ -458,7 +459,7 @@ def random_params(sizes, dtype, rng):
         ``[weights, bias, weights, bias, ...]``.
     """
     params = []
-    for layer, (below, size) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for layer, (below, size) in enumerate(pairwise(sizes)):
         # Four times as far for logistic units (Glorot & Bengio 2010).
         gain = 4 if layer < len(sizes) - 2 else 1
         bound = gain * math.sqrt(6 / (below + size))

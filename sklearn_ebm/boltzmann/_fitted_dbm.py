@@ -17,6 +17,7 @@ from ..samplers._paths import LEAST_RATE
 from ..units import as_unit, with_gaussian
 from ._normaliser import kept_log_z
 from ._sampling import Sampling
+from ._structure import component_shapes
 from ._unit_columns import UnitColumns
 
 
@@ -233,8 +234,7 @@ class FittedDBM(
         if not hasattr(self, "components_"):
             return
         sizes = [len(bias) for bias in self.intercepts_]
-        wanted = list(zip(sizes[1:], sizes, strict=False))
-        check_restored(self, {"components_": wanted})
+        check_restored(self, {"components_": component_shapes(sizes)})
         self._columns()
 
 

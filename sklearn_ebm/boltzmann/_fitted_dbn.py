@@ -23,6 +23,7 @@ from ..samplers._draws import SAMPLING_METHODS, draw
 from ._bound import Bound
 from ._normaliser import kept_log_z
 from ._stack import encoder, means_down, means_up
+from ._structure import component_shapes
 from .rbm import RBM
 
 # Draws of the hidden layers for the bound of every row.
@@ -320,7 +321,7 @@ class FittedDBN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if not hasattr(self, "components_"):
             return
         sizes = [len(bias) for bias in self.intercepts_]
-        weights = list(zip(sizes[1:], sizes[:-1], strict=True))
+        weights = component_shapes(sizes)
         shapes = {
             "components_": weights,
             "recognition_components_": weights,

@@ -21,6 +21,7 @@ from .._passes import activate, multiply_by_slopes
 from .._products import product, single_threaded_blas
 from .._validation import check_rows
 from ..layered import Layered, blocks, connections, unfolded
+from ._structure import component_shapes
 
 # Standard deviation of the first weights.
 START = 0.05
@@ -361,7 +362,7 @@ class MultiPrediction:
         """Return what is wrong with public attributes, or None."""
         layers = [len(bias) for bias in model.dbm_intercepts_]
         shapes = [each.shape for each in model.components_]
-        wanted = list(zip(layers[1:], layers, strict=False))
-        if shapes != wanted or layers[0] != model.n_features_in_ + model.n_outputs_:
+        n_visible = model.n_features_in_ + model.n_outputs_
+        if shapes != component_shapes(layers) or layers[0] != n_visible:
             return f"components_ have shapes {shapes}, dbm_intercepts_ {layers}"
         return None

@@ -5,6 +5,7 @@ there are the same units and layers.
 """
 
 import sys
+from itertools import pairwise
 from numbers import Integral
 
 import numpy as np
@@ -42,6 +43,11 @@ def check_structure(estimator, fitted):
 def layer_sizes(sizes):
     """Numbers of units of layers, given as an int or as several, in a list."""
     return np.ravel(sizes).tolist()
+
+
+def component_shapes(sizes):
+    """Shapes of the weights between layers of these sizes, from the bottom up."""
+    return [(above, below) for below, above in pairwise(sizes)]
 
 
 def sizes_in_words(sizes):

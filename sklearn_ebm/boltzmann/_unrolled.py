@@ -7,6 +7,8 @@ that has the weights of the machine, says in its hidden layers what mean field s
 goes on from there.
 """
 
+from itertools import pairwise
+
 import numpy as np
 
 from .._deep_machines import DeepMachine
@@ -20,6 +22,7 @@ from ._fine_tuned import (
     net_params,
     random_params,
 )
+from ._structure import component_shapes
 from .dbm import DBMTransformer
 
 # Change of a mean below which a row has settled, as for `DBMTransformer`.
@@ -43,8 +46,7 @@ class Unrolled:
         layers = [rows.n_columns, *model._sizes()]
         state["dbm"] = {
             "components_": [
-                np.zeros((above, below), rows.dtype)
-                for below, above in zip(layers, layers[1:], strict=False)
+                np.zeros(shape, rows.dtype) for shape in component_shapes(layers)
             ],
             "dbm_intercepts_": [np.zeros(size, rows.dtype) for size in layers],
             "dbm_variance_": np.ones(rows.n_columns, rows.dtype),
@@ -120,15 +122,13 @@ class Unrolled:
         """Return what is wrong with public attributes, or None."""
         layers = [len(bias) for bias in model.dbm_intercepts_]
         shapes = [each.shape for each in model.components_]
-        wanted = list(zip(layers[1:], layers, strict=False))
-        if shapes != wanted or layers[0] != model.n_features_in_:
+        if shapes != component_shapes(layers) or layers[0] != model.n_features_in_:
             return f"components_ have shapes {shapes}, dbm_intercepts_ {layers}"
         sizes = net_sizes(layers, model.n_outputs_)
         shapes = [each.shape for each in model.coefs_]
         biases = [each.shape for each in model.intercepts_]
-        if shapes != list(zip(sizes, sizes[1:], strict=False)) or biases != [
-            (size,) for size in sizes[1:]
-        ]:
+        wanted = [(size,) for size in sizes[1:]]
+        if shapes != list(pairwise(sizes)) or biases != wanted:
             return f"coefs_ have shapes {shapes}, intercepts_ {biases}"
         return None
 

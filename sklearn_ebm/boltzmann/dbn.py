@@ -6,12 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._training import (
-    check_finite,
-    epoch_order,
-    minibatch_rates,
-    undone_if_in_vain,
-)
+from .._training import check_finite, epoch_order, minibatch_rates, undone_if_in_vain
 from .._validation import (
     CallbackSupportMixin,
     Interval,
