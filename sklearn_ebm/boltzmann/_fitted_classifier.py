@@ -20,10 +20,10 @@ from .._validation import (
     check_restored,
     check_rows,
     check_states,
-    random_key,
 )
 from ._labels import codes_of
 from ._predicted_labels import PredictedLabels
+from ._sampling import OwnDraws
 
 # Rows whose hidden fields are held at a time.
 CHUNK = 2000
@@ -32,7 +32,11 @@ DRAW_LABEL, DRAW_START = 4, 5
 
 
 class FittedClassifier(
-    PredictedLabels, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    PredictedLabels,
+    OwnDraws,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """The use of a classification RBM.
 
@@ -147,7 +151,7 @@ class FittedClassifier(
                 )
         key, step = self._draws(random_state)
         if random_state is None:
-            self._sampling_step += n_steps + 1
+            self._use_draws(n_steps + 1)
         if init is None:
             rng = np.random.default_rng([key, step, DRAW_START])
             init = rng.random((n_samples, self.n_features_in_)) < self.visible_mean_
@@ -208,12 +212,6 @@ class FittedClassifier(
         if y.shape not in ((), (n,)):
             raise ValueError(f"y must be {n} labels, one a row, got shape {y.shape}.")
         return codes_of(np.broadcast_to(y, n), self.classes_)
-
-    def _draws(self, random_state):
-        """Random key and step: of `random_state`, or the next of the model's own."""
-        if random_state is not None:
-            return random_key(random_state), 0
-        return self._sampling_key, self._sampling_step
 
     @property
     def _n_features_out(self):

@@ -16,12 +16,12 @@ from .._validation import (
     check_restored,
     check_rows,
     check_states,
-    random_key,
 )
 from ..samplers import Gibbs
 from ..samplers._draws import SAMPLING_METHODS, draw
 from ._bound import Bound
 from ._normaliser import kept_log_z
+from ._sampling import OwnDraws
 from ._stack import encoder, means_down, means_up
 from ._structure import component_shapes
 from .rbm import RBM
@@ -32,7 +32,9 @@ N_DRAWS = 10
 PASS_KEY = 0x9E3779B97F4A7C15
 
 
-class FittedDBN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class FittedDBN(
+    OwnDraws, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """The use of a deep belief network.
 
     An estimator that derives from it has the parameters `visible`, `output` and
@@ -211,16 +213,14 @@ class FittedDBN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_choice(method, "method", SAMPLING_METHODS[:2])
         if n_samples is not None:
             check_count(n_samples, "n_samples", least=1)
-        key, step = self._sampling_key, self._sampling_step
-        if random_state is not None:
-            key, step = random_key(random_state), 0
+        key, step = self._draws(random_state)
         top = self.top_rbm()
         if init is not None:
             init = self._draw_up(init, key ^ PASS_KEY, step)
         chains = Gibbs(top).begin(n_samples, top._encode(init), None, key, step)
         states = draw(top, chains, 1, n_steps, 1, method)[0]
         if random_state is None:
-            self._sampling_step += n_steps + 20 + len(self.components_)
+            self._use_draws(n_steps + 20 + len(self.components_))
         return self._draw_down(states, key ^ PASS_KEY, step)
 
     def _draw_up(self, X, key, step):

@@ -16,7 +16,23 @@ from ..samplers import Gibbs
 from ..samplers._draws import IMPUTING_METHODS, SAMPLING_METHODS, draw, fill_in
 
 
-class Sampling:
+class OwnDraws:
+    """The random sequence of a fitted model, which goes on from call to call."""
+
+    def _draws(self, random_state=None):
+        """Random key and step: of `random_state`, or the next of the model's own."""
+        if random_state is not None:
+            return random_key(random_state), 0
+        if not hasattr(self, "_sampling_key"):
+            self._sampling_key, self._sampling_step = random_key(self.random_state), 0
+        return self._sampling_key, self._sampling_step
+
+    def _use_draws(self, n_steps):
+        """Count the next random steps of the model's own sequence as used."""
+        self._sampling_step += n_steps
+
+
+class Sampling(OwnDraws):
     """What an estimator needs to be sampled from, given `_layered`."""
 
     def sample(
@@ -151,15 +167,3 @@ class Sampling:
     def _decode(self, V):
         """Visible units that were drawn, as columns."""
         return V.astype(self.components_.dtype)
-
-    def _draws(self, random_state=None):
-        """Random key and step: of `random_state`, or the next of the model's own."""
-        if random_state is not None:
-            return random_key(random_state), 0
-        if not hasattr(self, "_sampling_key"):
-            self._sampling_key, self._sampling_step = random_key(self.random_state), 0
-        return self._sampling_key, self._sampling_step
-
-    def _use_draws(self, n_steps):
-        """Count the next random steps of the model's own sequence as used."""
-        self._sampling_step += n_steps
