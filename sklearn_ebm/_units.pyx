@@ -125,6 +125,8 @@ cdef double relu_variance(double x) noexcept nogil:
 
 cdef double relu_draw(double x, double u) noexcept nogil:
     """The s with P(S > s) = u."""
+    if x != x:  # (The largest of 0 and NaN would be 0.)
+        return x
     return max(0.0, x - ndtri_exp(log(u) + log_ndtr(x)))
 
 
@@ -146,6 +148,8 @@ cdef double large_poisson_draw(double mean, double u) noexcept nogil:
 cdef double poisson_draw(double x, double u) noexcept nogil:
     """Take the probabilities of counts from u, from the likeliest outwards."""
     cdef double mean = exp(min(x, MOST_POISSON))
+    if mean != mean:  # (It has no mode: no integer is NaN.)
+        return mean
     if mean > LARGE_POISSON:
         return large_poisson_draw(mean, u)
     cdef double mode = <double> <long long> mean

@@ -208,6 +208,13 @@ def test_fields_that_are_no_numbers_give_categories(unit, n, dtype):
 
 
 @floats
+@pytest.mark.parametrize("unit", [Gaussian(), ReLU(), Poisson()])
+def test_numbers_drawn_from_fields_that_are_none_are_none(unit, dtype):
+    drawn = unit.sample(np.array([[np.nan, 1.0, np.nan]], dtype), random_state=0)
+    np.testing.assert_array_equal(np.isnan(drawn), [[True, False, True]])
+
+
+@floats
 @pytest.mark.parametrize("n", [1, 4, 7, 16, 17, 37])
 def test_draws_take_the_uniform_numbers_of_their_column(n, dtype):
     counter = {"key": KEY, "step": 2**33 + 5, "purpose": 2, "row0": 11}
