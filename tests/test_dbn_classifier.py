@@ -284,6 +284,42 @@ def test_batch_without_labels_leaves_the_net_as_it_is(model, solver, digits, lab
     assert_same(model.coefs_, twin.coefs_)
 
 
+BEGINNERS = [
+    DBNClassifier((9, 7), pretrain_n_iter=1),
+    DBNClassifier((9, 7), pretrain=False),
+    DBNClassifier((9, 7), objective="generative", pretrain_n_iter=1),
+    DBMClassifier((9, 7), pretrain_n_iter=1, pretrain_greedy_n_iter=1),
+    DBMClassifier((9, 7), objective="multi_prediction"),
+]
+
+
+@pytest.mark.parametrize("model", BEGINNERS)
+def test_first_batch_may_lack_classes_or_all_labels(model, digits, labels):
+    X, y = digits[:300], labels[:300]
+    for first in (np.flatnonzero(y == 3), np.arange(50)):
+        known = y[first] if first[0] else np.full(50, -1)
+        net = clone(model).set_params(unlabeled=-1, random_state=0)
+        net.partial_fit(X[first], known, classes=np.arange(10))
+        assert net.n_iter_ == 1
+        for _ in range(2):
+            np.testing.assert_array_equal(net.classes_, np.arange(10))
+            p = net.predict_proba(X)
+            assert p.shape == (300, 10)
+            assert (p > 0).all()
+            np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-9)
+            net.partial_fit(X, y)
+        with pytest.raises(ValueError, match="cannot learn what the classes are"):
+            clone(net).fit(X[:50], np.full(50, -1))
+
+
+def test_weights_of_classes_that_are_still_to_come(digits, labels):
+    # Only their ratios matter; where no label tells their mean, each counts once.
+    weights = {0: 2.0, 1: 6.0}
+    net = DBNClassifier((9, 7), class_weight=weights, pretrain=False, unlabeled=-1)
+    net.partial_fit(digits[:50], np.full(50, -1), classes=[0, 1])
+    np.testing.assert_allclose(net._state["class_weight"], [0.5, 1.5])
+
+
 @every_kind
 @pytest.mark.parametrize("solver", ["sgd", "adam"])
 def test_warm_start_goes_on(kind, solver, digits, labels):

@@ -281,6 +281,21 @@ def test_class_weights_count_once_when_training_never_comes_to_the_top(
     assert_same_model(net, before)
 
 
+@pytest.mark.parametrize("sizes", [(9, 7), (9,)])
+def test_first_pass_that_is_interrupted_keeps_all_classes(
+    sizes, monkeypatch, digits, labels
+):
+    def interrupted(*given, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RBMClassifier, "partial_fit", interrupted)
+    for y in (labels[:60] % 3, np.full(60, -1)):
+        net = small(sizes, unlabeled=-1)
+        with pytest.raises(KeyboardInterrupt):
+            net.partial_fit(digits[:60], y, classes=np.arange(10))
+        assert net.predict_proba(digits).shape == (len(digits), 10)
+
+
 def test_decision_function_is_in_log_odds_of_either_objective(digits, labels):
     for n_classes in (2, 3):
         y = labels[:100] % n_classes

@@ -35,7 +35,7 @@ class FineTunedClassifier(PredictedLabels, FineTuned):
         """Train the net on one pass over the rows of X, in minibatches.
 
         The first call pretrains the net on the rows that it is given. With
-        ``objective="fine_tuning"`` a later one without a label changes nothing in it.
+        ``objective="fine_tuning"`` rows without a label change nothing else.
 
         Parameters
         ----------
@@ -82,7 +82,7 @@ class FineTunedClassifier(PredictedLabels, FineTuned):
         known = check_labels(self, y)[1]
         if classes is None:
             classes = np.unique(y[known])
-        if not known.any() or len(classes) == 0:
+        if len(classes) == 0:
             raise ValueError(
                 f"y has no label: all of it is unlabeled={self.unlabeled!r}, from "
                 f"which {type(self).__name__} cannot learn what the classes are."
@@ -103,6 +103,8 @@ class FineTunedClassifier(PredictedLabels, FineTuned):
     def _class_weights(self, y, classes):
         """Weights of the classes, which are 1 in the mean over these labels."""
         counts = np.bincount(codes_of(y, classes), minlength=len(classes))
+        if len(y) == 0:  # All are still to come: as if each came as often.
+            counts = np.ones(len(classes), int)
         weights = np.ones(len(classes))
         if self.class_weight is not None:
             # (Classes that do not come cannot be balanced.)

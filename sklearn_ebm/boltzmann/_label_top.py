@@ -14,7 +14,7 @@ from .._gibbs import Purpose
 from .._machines import Machine
 from .._network import Network, outputs
 from .._rows import Rows
-from .._training import undone_if_in_vain
+from .._training import Run, undone_if_in_vain
 from .._validation import check_restored, check_rows
 from ..layered import Layered
 from ..units import Gaussian
@@ -86,9 +86,9 @@ def train(model, X, y, classes=None, callbacks=None):
     check_consistent_length(X_checked, labels)
     if goes_on and not steps:
         model._go_on(y)
-    # (Refuses labels that are not among the classes, and y without any.)
+    # (Refuses y without a label, where it would have to tell the classes.)
     targets = model._state if goes_on else model._first_targets(labels, classes)
-    codes, known = model._targets(labels, targets)
+    model._targets(labels, targets)  # refuses labels that are none of the classes
     top = _new_top(model)
     rbms, dtype, weighted = [], rows.dtype, None
     if goes_on:
@@ -104,14 +104,15 @@ def train(model, X, y, classes=None, callbacks=None):
             pretrain(rbms, X_checked, tasks=tasks)
         below = _parameters(rbms, dtype) if not goes_on else _below(model)
         if tasks.stopped:
-            _begin(top, below, X_checked, labels, codes, known)
+            _begin(top, below, X_checked, labels, targets["classes"])
         else:
             H = means_below(below, X_checked, dtype)
             with tasks.around(top):
                 (top.partial_fit if steps else top.fit)(H, labels, **more)
     except KeyboardInterrupt:
         if not goes_on and all(hasattr(rbm, "components_") for rbm in rbms):
-            _begin(top, _parameters(rbms, dtype), X_checked, labels, codes, known)
+            below = _parameters(rbms, dtype)
+            _begin(top, below, X_checked, labels, targets["classes"])
         raise
     finally:
         # Also when interrupted: what has been learned is kept. (A top that has learned
@@ -160,15 +161,15 @@ def _new_rbms(model, rng):
     )
 
 
-def _begin(top, below, X, labels, codes, known):
+def _begin(top, below, X, labels, classes):
     """Give a top that something kept from training its first parameters."""
     if hasattr(top, "components_"):
         return
-    # Some rows suffice, among them one of every class.
-    firsts = np.flatnonzero(known)[np.unique(codes[known], return_index=True)[1]]
-    rows = np.union1d(np.arange(min(FIRST_ROWS, len(labels))), firsts)
-    H = means_below(below, X[rows], below[0][0].dtype if below[0] else None)
-    top.set_params(n_iter=0, early_stopping=False).fit(H, labels[rows])
+    H = means_below(below, X[:FIRST_ROWS], below[0][0].dtype if below[0] else None)
+    top.set_params(early_stopping=False)
+    # (Not by `fit`, which would know the classes of these rows only.)
+    _, rows, codes, division = top._begin(H, labels[:FIRST_ROWS], classes, False)
+    top._store(Run(top._trainer(rows, codes, division), division))
 
 
 def _store(model, rbms, top, targets, goes_on):

@@ -354,8 +354,8 @@ class DBNClassifier(FineTunedClassifier):
         """Train the net on one pass over the rows of X, in minibatches.
 
         The first call pretrains the net on the rows that it is given. With
-        ``objective="generative"`` later ones train the top only; otherwise one
-        without a label changes nothing in the net.
+        ``objective="generative"`` later ones train the top only; otherwise rows
+        without a label change nothing else.
 
         Parameters
         ----------
