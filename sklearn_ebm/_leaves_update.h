@@ -340,8 +340,9 @@ static void NAME(step_row)(RowUpdate *u)
             V *w = (V *)u->weights + k;
             const V raw = ((const V *)u->gradient)[k];
             const V offset = ((const V *)u->hidden_offset)[k];
-            product[q] += *w * raw;
-            V g = raw - ((const V *)u->hidden_change)[k] * mu - offset * dv;
+            const V apart = raw - ((const V *)u->hidden_change)[k] * mu;
+            product[q] += *w * apart;
+            V g = apart - offset * dv;
             if (u->clip > 0) {
                 g = LARGER(low, SMALLER(high, g));
             }

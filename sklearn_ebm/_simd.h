@@ -138,7 +138,8 @@ typedef struct {
     double clip;               /* of the gradient; 0 for none */
     int nesterov;
     /* OUT: of this row with the hidden offsets, its gradient (decay included)
-       and what shrinkage or cap did; weights . uncentred gradient. */
+       and what shrinkage or cap did; weights . gradient, of which only the visible
+       offset is taken out. */
     double projection, shift, product;
 } RowUpdate;
 

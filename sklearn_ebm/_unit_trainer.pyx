@@ -69,15 +69,19 @@ cdef double LEAST_VARIANCE = 1e-3
 cdef double MOST_NORM = 0.95
 
 
-cdef void scale_weights(
-    real *weights, real *squares, Py_ssize_t n, double factor
+cdef void follow_variance(
+    real *weights, real *squares, real *by, Py_ssize_t n, double factor, double change
 ) noexcept nogil:
-    """Multiply weights, whose squares are part of sums (NULL if they are not)."""
+    """Multiply weights, whose squares are part of sums (NULL if they are not).
+
+    change : of what hidden units see of the visible offset, for each of the weights.
+    """
     cdef Py_ssize_t j
     for j in range(n):
         if squares != NULL:
             squares[j] += <real> ((factor * factor - 1) * weights[j] * weights[j])
         weights[j] *= <real> factor
+        by[j] += <real> (change * weights[j])
 
 
 cdef class UnitTrainer:
@@ -629,6 +633,10 @@ cdef class UnitTrainer:
             self.means + n * self.h_bytes + at, self.h_bytes, m, stop - start,
             -1.0 / m, self.change_row + at,
         )
+        if start < stop and stop == self.h_panels:
+            # What fills up the last panel is no unit, and learns nothing.
+            at = self.n_hidden * <Py_ssize_t> sizeof(real)
+            memset(self.change_row + at, 0, self.h_bytes - at)
         n_blocks = (D + UNITS_BLOCK - 1) // UNITS_BLOCK
         for block in range(
             bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
@@ -684,12 +692,12 @@ cdef class UnitTrainer:
         u.weights = self.weights + i * self.h_bytes
         u.visible_offset = u.seen_offset = self.v_offset[i]
         if self.gaussian[i]:
-            u.seen_offset /= self.visible.variance[i]
+            u.seen_offset /= self.variance[i]
         u.seen_offset *= self.up_scale
 
     cdef void _step_row(self, RowUpdate *u, Py_ssize_t i, double rate) noexcept nogil:
         """The step of all that belongs to a visible unit."""
-        cdef double g, d
+        cdef double g, d, change
         cdef bint along
         self._point_row(u, i)
         u.gradient = self.gradient + i * self.h_bytes
@@ -729,15 +737,22 @@ cdef class UnitTrainer:
             self.variance[i] = max(
                 d * self.variance[i], LEAST_VARIANCE * self.data_variance[i]
             )
-            if along:
-                d = sqrt(self.variance[i] / self.visible.variance[i])
+            d = self.variance[i] / self.visible.variance[i]
+            change = u.seen_offset / d
+            d = sqrt(d) if along else 1
+            # Hidden biases give way: else, on data far from 0, a small change of the
+            # variance would turn their units on or off for all rows.
+            change -= u.seen_offset / d
+            if along or change:
                 if self.itemsize == 4:
-                    scale_weights(
-                        <float *> u.weights, <float *> u.squares, self.n_hidden, d
+                    follow_variance(
+                        <float *> u.weights, <float *> u.squares, <float *> u.by,
+                        self.n_hidden, d, change,
                     )
                 else:
-                    scale_weights(
-                        <double *> u.weights, <double *> u.squares, self.n_hidden, d
+                    follow_variance(
+                        <double *> u.weights, <double *> u.squares, <double *> u.by,
+                        self.n_hidden, d, change,
                     )
 
     cdef void _finish(

@@ -220,14 +220,16 @@ class UnitTrainer:
         """Of the mean log-likelihood, by weights, biases and log variances.
 
         That of what belongs to a Gaussian unit is multiplied by its variance, but
-        for the last.
+        for the last, to which hidden biases give way: data at the visible offset look
+        the same to hidden units with any variance.
         """
         raw, hidden, visible, squares = (
             d - m for d, m in zip(data, model, strict=True)
         )
         # With unbounded units, that of the variance is along it and the weights.
         share = np.where(self.along, 0.5, 1.0)
-        spread = squares / 2 - share * (self.machine[0] * raw).sum(axis=1)
+        apart = raw - np.outer(self.visible_offset, hidden)
+        spread = squares / 2 - share * (self.machine[0] * apart).sum(axis=1)
         return raw, hidden, visible, spread / self.variance
 
     def ascend(self, data, model, rate):
@@ -257,7 +259,7 @@ class UnitTrainer:
                     g + self.momentum * v
                     for v, g in zip(self.velocity, gradient, strict=True)
                 )
-        stepped = weights + rate * direction[0]
+        begun = stepped = weights + rate * direction[0]
         size = np.maximum(np.abs(stepped) - rate * self.l1_decay, 0)
         weights = np.sign(stepped) * size
         change = np.log(np.maximum(0.5, 1 + self.variance_rate * rate * spread))
@@ -270,9 +272,10 @@ class UnitTrainer:
             norms = np.linalg.norm(weights, axis=0)
             weights = weights * self.max_norm / np.maximum(norms, self.max_norm)
         moved = weights - stepped
+        seen_now = self.up_scale * mu * np.where(self.gaussian, np.exp(-changed), 1)
         self.machine = (
             weights,
-            c + rate * direction[1] - seen @ moved,
+            c + rate * direction[1] - seen_now @ weights + seen @ begun,
             b + rate * direction[2] - self.down_scale * moved @ offset,
             changed,
         )

@@ -18,6 +18,7 @@ from sklearn.datasets import (
     load_wine,
 )
 from sklearn.feature_extraction.image import extract_patches_2d
+from sklearn.preprocessing import StandardScaler
 
 from common import assert_same, assert_same_model, fitted_floats, floats
 from reference import generator
@@ -291,6 +292,30 @@ def test_units_of_measurement_do_not_matter(hidden, options):
     found = (other.sample(5, 20, random_state=0) - mean) / scale
     # The start of chains is drawn in units of the data as well.
     np.testing.assert_allclose(found, first.sample(5, 20, random_state=0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("hidden", ["bernoulli", "spin", "relu", "gaussian"])
+@pytest.mark.parametrize("variance", ["learned", 0.5])
+@pytest.mark.parametrize("options", [{}, {"persistent": False}, {"max_norm": 0.5}])
+def test_where_features_lie_does_not_matter(hidden, variance, options):
+    # Also where they are not standardised: centred training is the same anywhere.
+    X = StandardScaler().fit_transform(load_iris().data)
+    model = GaussianRBM(
+        4, hidden=hidden, variance=variance, standardize=False, average=False,
+        learning_rate=0.1, n_iter=5, random_state=0, **options,
+    )  # fmt: skip
+    far = np.array([128.0, -64.0, 0.0, 512.0])
+    first, other = clone(model).fit(X), clone(model).fit(X + far)
+    assert np.linalg.norm(first.components_) > 0.3  # something is learned
+    for name in ("components_", "variance_"):
+        wanted = getattr(first, name)
+        np.testing.assert_allclose(getattr(other, name), wanted, rtol=1e-6, atol=1e-8)
+    wanted = first.intercept_visible_ + far
+    np.testing.assert_allclose(other.intercept_visible_, wanted, rtol=1e-8)
+    wanted = first.transform(X)
+    np.testing.assert_allclose(other.transform(X + far), wanted, rtol=1e-6, atol=1e-8)
+    wanted = first.score_samples(X)
+    np.testing.assert_allclose(other.score_samples(X + far), wanted, rtol=1e-6)
 
 
 # ---- Scores ----

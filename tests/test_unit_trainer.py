@@ -344,7 +344,8 @@ def log_density(machine, X, hidden, states):
     return (free - log_z).mean()
 
 
-def test_expected_direction_is_the_gradient_of_the_likelihood():
+@pytest.mark.parametrize("offset", [0.0, np.array([0.5, 3.0, -2.0, 0.1, 0.7, 0.2])])
+def test_expected_direction_is_the_gradient_of_the_likelihood(offset):
     # The direction of the twin, which the kernel's is, with exact moments of the
     # model in place of those of chains.
     rng = generator(630)
@@ -383,7 +384,7 @@ def test_expected_direction_is_the_gradient_of_the_likelihood():
     real = np.isin(np.arange(D), [1, 2])
     twin = reference_units.UnitTrainer(
         SMALL.kernel(D), Bernoulli().kernel(H), tuple(machine), None, KEY,
-        0.0, 0.0, real, real, 0.0, 1.0,
+        offset, 0.0, real, real, 0.0, 1.0,
     )  # fmt: skip
     found = twin.gradient(twin.moments(X), model)
     for k, name in enumerate(["weights", "hidden", "visible", "log variance"]):
@@ -394,6 +395,9 @@ def test_expected_direction_is_the_gradient_of_the_likelihood():
             for step in (1e-5, -1e-5):
                 there = [x.copy() for x in machine]
                 there[k][place] += step
+                if k == 3:  # to which hidden biases give way
+                    change = np.exp(-there[3]) - 1 / variance
+                    there[1] -= (offset * change) @ weights
                 sides.append(log_density(there, X, hidden, states))
             slope = (sides[0] - sides[1]) / 2e-5
             # Multiplied by the variance: steps do not depend on units.
