@@ -6,7 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import logsumexp
+from scipy.special import expit, logsumexp
 from scipy.stats import poisson
 from sklearn.base import clone
 from sklearn.datasets import (
@@ -28,6 +28,7 @@ from sklearn_ebm import (
     DBMTransformer,
     DBNTransformer,
     GaussianRBM,
+    RBMClassifier,
 )
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import log_likelihood, log_partition
@@ -456,6 +457,41 @@ def test_methods_without_draws_put_mean_field_values_in_place():
     for method in ("transform", "free_energy"):
         found, wanted = getattr(model, method)(holes), getattr(model, method)(Y)
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_scores_of_rows_with_missing_values_are_those_of_mean_field_values():
+    X = generator(676).normal(size=(40, 3)) @ np.diag([1.0, 2.0, 3.0])
+    X[:, 1] += X[:, 0]
+    holes = np.where(generator(677).random(X.shape) < 0.3, np.nan, X)
+    model = GaussianRBM(3, n_iter=20, missing="latent", random_state=0).fit(holes)
+    b, c, s2 = model.intercept_visible_, model.intercept_hidden_, model.variance_
+    W, lost = model.components_.T, np.isnan(holes)
+    filled = np.where(lost, model.visible_mean_, holes)
+    for _ in range(30):
+        means = expit(c + filled / s2 @ W)
+        filled = np.where(lost, b + means @ W.T, filled)
+    means = expit(c + filled / s2 @ W)
+    np.testing.assert_allclose(model.transform(holes), means, rtol=1e-9)
+    rebuilt = b + means @ W.T
+    np.testing.assert_allclose(model.reconstruct(holes), rebuilt, rtol=1e-9)
+    # A mixture of normal distributions, one for each hidden state.
+    h = np.array(np.meshgrid(*[[0.0, 1.0]] * 3)).reshape(3, -1).T
+    joint = (filled / s2) @ W @ h.T + h @ c
+    joint -= np.square(filled - b).dot(0.5 / s2)[:, np.newaxis]
+    log_z = logsumexp(h @ c + (np.square(b + h @ W.T) - b**2).dot(0.5 / s2))
+    wanted = logsumexp(joint, axis=1) - log_z - np.log(2 * np.pi * s2).sum() / 2
+    np.testing.assert_allclose(model.score_samples(holes), wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [RBMClassifier(3), DBMTransformer((3, 2), n_iter=1)])
+def test_machines_that_take_no_missing_values_say_so(kind, binary_digits):
+    X, y = binary_digits[:50].astype(float), np.arange(50) % 2
+    model = clone(kind).fit(X, y)
+    holes = np.where(generator(678).random(X.shape) < 0.1, np.nan, X)
+    for method in ("transform", "free_energy", "reconstruct", "score_samples"):
+        if hasattr(model, method):
+            with pytest.raises(ValueError, match="Input X contains NaN"):
+                getattr(model, method)(holes)
 
 
 def test_imputation_finds_conditional_means_of_a_gaussian_model():

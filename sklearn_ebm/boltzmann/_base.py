@@ -113,7 +113,9 @@ class FittedRBM(
         The sum over the features of ``log p(v_i | all other features)``; a value
         between 0 and 1 counts as the mean over binary values with that
         probability (a cross-entropy). Exact, deterministic, each row by itself;
-        takes O(n_features * n_components) a row.
+        takes O(n_features * n_components) a row. With ``missing="latent"`` features
+        that are missing (NaN) are left out of the sum, and are at their mean-field
+        values for the others.
 
         Parameters
         ----------

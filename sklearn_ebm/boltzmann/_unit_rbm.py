@@ -133,8 +133,10 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         if a layer has at most 2^14 states, otherwise by annealed importance
         sampling with a fixed seed (see `sklearn_ebm.likelihood.log_partition`,
         which also tells its error). Where values are missing, mean-field values
-        take their place. With ``visible="bernoulli"`` and ``hidden="bernoulli"``
-        it is the pseudo-log-likelihood of `BernoulliRBM`, which needs no log Z.
+        take their place: this is the log-likelihood of the row so filled in, not that
+        of what is known of it. With ``visible="bernoulli"`` and
+        ``hidden="bernoulli"`` it is the pseudo-log-likelihood of `BernoulliRBM`,
+        which needs no log Z.
 
         Parameters
         ----------

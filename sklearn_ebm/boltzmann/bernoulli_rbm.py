@@ -131,7 +131,8 @@ class BernoulliRBM(TrainedRBM):
         training, unknown values are drawn from their distribution given the known ones,
         by Gibbs chains that take a step before every epoch. `transform`, `reconstruct`
         and `score_samples` put mean-field values in their place; `score_samples` leaves
-        them out of its sum.
+        them out of its sum, so that rows of which less is known have higher scores.
+        `free_energy` and `gibbs` take none.
 
     early_stopping : bool, default=False
         Whether `fit` holds some rows out, watches the `monitor` on them, and stops when

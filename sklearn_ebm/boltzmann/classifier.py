@@ -187,6 +187,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
     Values between 0 and 1 are probabilities. bool, uint8 and CSR data are used as
     they are, and made dense a minibatch at a time. A fit takes no `sample_weight`,
     since stochastic steps on a weighted row are not the same as a repeated row.
+    Missing values (NaN) of features are an error.
 
     For a row without a label the positive phase weighs the hidden units under every
     label with ``p(y|v)``, rather than drawing a label: the same gradient on average,

@@ -138,7 +138,8 @@ class DBMTransformer(TrainedDBM):
     Notes
     -----
     `score_samples` is a lower bound of the log-likelihood if log Z is exact; an
-    estimate of one otherwise. A fit takes no `sample_weight`.
+    estimate of one otherwise. A fit takes no `sample_weight`. Missing values (NaN)
+    are for `impute` only, and an error elsewhere.
 
     References
     ----------

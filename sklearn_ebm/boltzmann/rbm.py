@@ -114,7 +114,11 @@ class RBM(UnitsRBM):
         Whether `fit` goes on from the current parameters and chains.
 
     missing : {"raise", "latent"}, default="raise"
-        Whether NaN is an error or a value that is not known, as in `BernoulliRBM`.
+        What NaN in dense data means: an error, or a value that is not known, which
+        training draws as in `BernoulliRBM`. `transform`, `reconstruct`, `free_energy`,
+        `score_samples` and `gibbs` put mean-field values in its place: a score is the
+        log-likelihood of the row so filled in, not that of what is known of it. (With
+        two Bernoulli layers all is as in `BernoulliRBM`.)
 
     standardize : bool, default=True
         Whether to train on Gaussian features less their mean and divided by their
