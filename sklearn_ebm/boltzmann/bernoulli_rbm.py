@@ -54,8 +54,10 @@ class BernoulliRBM(TrainedRBM):
         start at the rows of the minibatch (CD).
 
     n_chains : int or None, default=None
-        Number of persistent chains; None means `batch_size`. Without persistence
-        there is one chain for every row of the minibatch.
+        Number of persistent chains; None means `batch_size`, which is best set beside
+        minibatches of a few rows: the fewer chains, the noisier the steps, and a
+        single chain sees one mode of the model at a time. Without persistence there is
+        one chain for every row of the minibatch.
 
     n_temperatures : int, default=1
         With more than 1, every persistent chain exchanges states with chains at higher

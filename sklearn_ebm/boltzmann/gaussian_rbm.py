@@ -57,7 +57,8 @@ class GaussianRBM(UnitsRBM):
         start at the rows of the minibatch (CD).
 
     n_chains : int or None, default=None
-        Number of persistent chains; None means `batch_size`.
+        Number of persistent chains; None means `batch_size`. With minibatches of a few
+        rows set it, to 10 for instance: steps beside a single chain are noisy.
 
     momentum : float, default=0.0
         Share of the last step's velocity in the next one, in [0, 1).
