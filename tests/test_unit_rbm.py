@@ -319,6 +319,22 @@ def test_where_features_lie_does_not_matter(hidden, variance, options):
     np.testing.assert_allclose(other.score_samples(X + far), wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("n_pretraining", [0, 5])
+@pytest.mark.parametrize("unit", ["gaussian", Gaussian(scale=0.7)])
+def test_where_features_lie_does_not_matter_to_deep_machines(unit, n_pretraining):
+    X = StandardScaler().fit_transform(load_iris().data)
+    model = DBMTransformer(
+        (4, 3), visible=unit, standardize=False, average=False, n_iter=2,
+        pretrain_n_iter=n_pretraining, random_state=0,
+    )  # fmt: skip
+    far = np.array([128.0, -64.0, 0.0, 512.0])
+    first, other = clone(model).fit(X), clone(model).fit(X + far)
+    for found, wanted in zip(other.components_, first.components_, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-8)
+    wanted = first.score_samples(X)
+    np.testing.assert_allclose(other.score_samples(X + far), wanted, rtol=1e-6)
+
+
 # ---- Scores ----
 
 
