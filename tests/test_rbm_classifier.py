@@ -640,10 +640,14 @@ def test_missing_values_of_pandas_mark_rows_as_nan_does(dtype, digits, labels):
     nones[40:] = None
     for given in (series, nones):
         assert_same(model.fit(X, given).predict_proba(X), wanted)
+        with pytest.raises(ValueError, match="marks rows without a label and cannot"):
+            model.partial_fit(X, given, classes=pd.unique(given))
     # Without such a mark they are no labels.
     for given in (series, names, nones):
         with pytest.raises(ValueError, match="Input y contains NaN"):
             model.set_params(unlabeled="?").fit(X, given)
+        with pytest.raises(ValueError, match="classes contain NaN"):
+            model.partial_fit(X, names[:40], classes=pd.unique(given))
 
 
 def test_unlabelled_rows_help(digits, labels):

@@ -42,16 +42,20 @@ def check_classes(estimator, classes, goes_on):
             "classes must be an array of all labels, of one dimension, got "
             f"{classes!r}."
         )
+    # (Before they are sorted, which None and NaN among names cannot be.)
+    classes = nan_for_na(np.asarray(classes))
+    if _marked(classes, estimator.unlabeled).any():
+        raise ValueError(
+            f"unlabeled={estimator.unlabeled!r} marks rows without a label and cannot "
+            "be one of the classes."
+        )
+    if (classes != classes).any():
+        raise ValueError("classes contain NaN, which is no label.")
     classes = np.unique(classes)
     if goes_on and not np.array_equal(classes, estimator.classes_):
         raise ValueError(
             f"classes={classes.tolist()} are not those of the model so far, "
             f"{estimator.classes_.tolist()}."
-        )
-    if _marked(classes, estimator.unlabeled).any():
-        raise ValueError(
-            f"unlabeled={estimator.unlabeled!r} marks rows without a label and cannot "
-            "be one of the classes."
         )
     return classes
 
