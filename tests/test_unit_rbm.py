@@ -202,7 +202,8 @@ def test_attributes_are_of_the_units_of_the_data(standardize, hidden, variance):
     np.testing.assert_allclose(model.inverse_transform(h), b + shift, rtol=1e-9)
     state = model._state
     z = (X - state["shift"]) / state["scale"]
-    assert standardize == (abs(z.mean(axis=0)).max() < 1e-9)
+    np.testing.assert_allclose(z.mean(axis=0), 0, atol=1e-9)
+    assert standardize == (abs(z.std(axis=0) - 1).max() < 1e-9)
     assert model.sample(3, 5, random_state=0).shape == (3, 3)
 
 
@@ -297,13 +298,23 @@ def test_units_of_measurement_do_not_matter(hidden, options):
 
 @pytest.mark.parametrize("hidden", ["bernoulli", "spin", "relu", "gaussian"])
 @pytest.mark.parametrize("variance", ["learned", 0.5])
-@pytest.mark.parametrize("options", [{}, {"persistent": False}, {"max_norm": 0.5}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"persistent": False},
+        {"max_norm": 0.5},
+        {"momentum": 0.5},
+        {"average": True},
+        {"centering": False},
+    ],
+)
 def test_where_features_lie_does_not_matter(hidden, variance, options):
-    # Also where they are not standardised: centred training is the same anywhere.
+    # Also where they are not standardised.
     X = StandardScaler().fit_transform(load_iris().data)
     model = GaussianRBM(
-        4, hidden=hidden, variance=variance, standardize=False, average=False,
-        learning_rate=0.1, n_iter=5, random_state=0, **options,
+        4, hidden=hidden, variance=variance, standardize=False, learning_rate=0.1,
+        n_iter=5, random_state=0, **{"average": False, **options},
     )  # fmt: skip
     far = np.array([128.0, -64.0, 0.0, 512.0])
     first, other = clone(model).fit(X), clone(model).fit(X + far)
@@ -324,7 +335,7 @@ def test_where_features_lie_does_not_matter(hidden, variance, options):
 def test_where_features_lie_does_not_matter_to_deep_machines(unit, n_pretraining):
     X = StandardScaler().fit_transform(load_iris().data)
     model = DBMTransformer(
-        (4, 3), visible=unit, standardize=False, average=False, n_iter=2,
+        (4, 3), visible=unit, standardize=False, n_iter=2, momentum=0.5,
         pretrain_n_iter=n_pretraining, random_state=0,
     )  # fmt: skip
     far = np.array([128.0, -64.0, 0.0, 512.0])

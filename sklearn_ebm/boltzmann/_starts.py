@@ -199,7 +199,8 @@ def first_units(columns, X, division, standardize, dtype):
         Which rows are trained on.
 
     standardize : bool
-        Whether Gaussian units are trained in standard deviations from their mean.
+        Whether Gaussian units are trained in standard deviations from their mean, not
+        only less their mean.
 
     dtype : dtype
         That of the model, which has to hold the variances.
@@ -213,11 +214,12 @@ def first_units(columns, X, division, standardize, dtype):
     """
     mean = division.column_means
     variance = column_variances(X, division.training, mean)
-    scale, shift = np.ones(len(mean)), np.zeros(len(mean))
     spread = np.where(variance > 0, variance, 1.0)
+    # Far from 0, averages and velocities of hidden biases would not fit those of the
+    # weights while variances change, and their fields would be rounded.
+    shift, scale = np.where(columns.gaussian, mean, 0.0), np.ones(len(mean))
     if standardize:
         scale = np.where(columns.gaussian, np.sqrt(spread), 1.0)
-        shift = np.where(columns.gaussian, mean, 0.0)
     _, first = columns.unit._gaussian(len(mean))
     bias = bias_for(columns.kinds, mean, 0.5 / division.n_rows)
     first = np.where(columns.learned, spread, first)

@@ -109,8 +109,8 @@ class GaussianRBM(UnitsRBM):
 
     standardize : bool, default=True
         Whether to train on features less their mean and divided by their standard
-        deviation, as most need. Attributes and results are in the units of the
-        data either way.
+        deviation, as most need, or only less their mean. Attributes and results are
+        in the units of the data either way.
 
     langevin_time : float or None, default=None
         If a number, the chains sample by Gibbs-Langevin steps [2]_: given the hidden

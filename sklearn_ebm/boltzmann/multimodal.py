@@ -106,7 +106,8 @@ class MultimodalDBM(TrainedDBM):
         Whether `fit` goes on from the last fit.
 
     standardize : bool, default=True
-        Whether Gaussian columns are trained in standard deviations from their mean.
+        Whether Gaussian columns are trained in standard deviations from their mean,
+        not only less their mean.
 
     output : {"top", "all"}, default="top"
         Whether `transform` returns the means of the highest hidden layer or of all

@@ -123,8 +123,8 @@ class RBM(UnitsRBM):
 
     standardize : bool, default=True
         Whether to train on Gaussian features less their mean and divided by their
-        standard deviation, as most need. Attributes and results are in the units
-        of the data either way.
+        standard deviation, as most need, or only less their mean. Attributes
+        and results are in the units of the data either way.
 
     early_stopping : bool, default=False
         Whether `fit` holds some rows out, watches the free-energy gap on them (how
