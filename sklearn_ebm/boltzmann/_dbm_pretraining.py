@@ -9,7 +9,6 @@ from .._unit_trainer import UnitTrainer
 from .._units import Wanted, evaluate
 from ..layered import blocks, unfolded
 from ..units import UNBOUNDED, as_unit, kinds_of
-from ._starts import counted_from
 from ._trained import OFFSET_RATE
 
 BERNOULLI = as_unit("bernoulli")
@@ -54,29 +53,13 @@ def pretrain(estimator, X, rows, division):
         state["hidden_offset"],
         sizes,
     )
-    place = _place(estimator, rows)
-    # Real values count from where they lie, or that would be heard twice, too.
-    _count_from(place, state, weights, biases)
-    try:
-        _train_layers(
-            estimator, X, rows, division, weights, connected, biases, offsets, place
-        )
-    finally:
-        _count_from(-place, state, weights, biases)
-
-
-def _train_layers(
-    estimator, X, rows, division, weights, connected, biases, offsets, place
-):
-    """Train the layers one by one, in place, features counted from a place."""
-    state = estimator._state
-    last = len(weights) - 1
+    last = len(sizes) - 2
     for k in range(last + 1):
         up = 2.0 if k == 0 < last else 1.0
         down = 2.0 if k == last > 0 else 1.0
         share = 0.5 if 0 < k < last else 1.0
         trainer = _trainer(
-            estimator, rows, k, weights[k], connected[k], biases, place, up, down
+            estimator, rows, k, weights[k], connected[k], biases, up, down
         )
         run = Run(trainer, division)
         below = np.array(biases[k])
@@ -97,35 +80,18 @@ def _train_layers(
                 biases[k][...] = visible if k == 0 else (below + visible) / 2
                 biases[k + 1][...] = hidden
                 if k == 0:
-                    state["log_variance"][: len(place)] = log_variance
+                    state["log_variance"][: sizes[0]] = log_variance
                 if estimator.centering:
                     offsets[k + 1][...] = trainer.hidden_offset()
         if k < last:
-            X = _means(X, trainer, rows.dtype, *_frame(estimator, k, place), up)
+            X = _means(X, trainer, rows.dtype, up, *_standardised(state, k))
             rows = Rows(X)
             division = Division(X, rows, 0, state["key"])
 
 
-def _place(estimator, rows):
-    """Where Gaussian features lie; 0 for others."""
-    shift, scale = _frame(estimator, 0, 0.0)
-    mean = (rows.column_means - shift) / scale
-    return np.where(estimator._columns().gaussian, mean, 0.0)
-
-
-def _count_from(place, state, weights, biases):
-    """Let the lowest layers count features from a place, in the same model."""
-    variance = np.exp(state["log_variance"][: len(place)])
-    biases[0][...] -= place
-    biases[1][...] = counted_from(-place, biases[1], weights[0].T, variance)
-
-
-def _frame(estimator, k, place):
-    """What is subtracted from the units below layer k, which are divided by then."""
-    if k > 0:
-        return 0.0, 1.0
-    shift, scale = estimator._state["shift"], estimator._state["scale"]
-    return shift + scale * place, scale
+def _standardised(state, k):
+    """What is subtracted from the inputs of layer k, and what they are divided by."""
+    return (state["shift"], state["scale"]) if k == 0 else (0.0, 1.0)
 
 
 def _learning_rate(estimator, k):
@@ -136,11 +102,11 @@ def _learning_rate(estimator, k):
     return UNBOUNDED_RATE if unbounded else RATE
 
 
-def _trainer(estimator, rows, k, weights, connected, biases, place, up, down):
+def _trainer(estimator, rows, k, weights, connected, biases, up, down):
     """A kernel that trains layers k and k + 1."""
     n_visible, n_hidden = weights.shape
-    columns, state, first = estimator._columns(), estimator._state, k == 0
-    shift, scale = _frame(estimator, k, place)
+    state, columns, first = estimator._state, estimator._columns(), k == 0
+    shift, scale = _standardised(state, k)
     key = state["key"] ^ (LAYER_KEY + k)
     centred = estimator.centering
     seen = (rows.column_means - shift) / scale
@@ -184,7 +150,7 @@ def _chains(estimator, bias, key):
     return evaluate(BERNOULLI.kernel(len(bias)), fields, Wanted.DRAWS, key=key)
 
 
-def _means(X, trainer, dtype, shift, scale, up):
+def _means(X, trainer, dtype, up, shift, scale):
     """Means of the hidden units of a machine that has been trained, for all rows."""
     components, hidden, _, log_variance = trainer.parameters()
     weights = components.T * (up / np.exp(log_variance))[:, np.newaxis]

@@ -85,7 +85,7 @@ def wide_start(components, mean, variance, learned):
 
     hidden : ndarray of shape (n_hidden,)
         Biases of hidden Bernoulli units, which are then on about START_RATE of the
-        time if they see features less their means (see `counted_from`).
+        time.
 
     visible, variance : ndarray of shape (n_visible,)
         Means without hidden units and variances given them, so that both are right
@@ -109,37 +109,13 @@ def wide_start(components, mean, variance, learned):
     given = (variance + np.sqrt(inside)) / 2
     odds = np.log(rate / (1 - rate))
     # (Not by BLAS, whose sums depend on the number of threads.)
-    hidden = odds - (steps / given * (steps / 2)).sum(axis=1)
+    hidden = odds - (steps / given * (mean + steps / 2)).sum(axis=1)
     return (
         np.where(learned, steps, components),
         hidden,
         np.where(learned, mean - rate * steps.sum(axis=0), mean),
         np.where(learned, given, variance),
     )
-
-
-def counted_from(place, hidden, components, variance):
-    """Biases of hidden units that count features from a place, for those that do not.
-
-    Without them all hidden units would begin on, or off, where features are far from 0.
-
-    Parameters
-    ----------
-    place, variance : ndarray of shape (n_visible,)
-        The place, and variances of Gaussian features; 0 and 1 for others.
-
-    hidden : ndarray of shape (n_hidden,)
-        Biases of units that count from the place.
-
-    components : ndarray of shape (n_hidden, n_visible)
-        Weights.
-
-    Returns
-    -------
-    hidden : ndarray of shape (n_hidden,)
-        Biases of units that count from 0.
-    """
-    return hidden - weighted_sums(components, place / variance)
 
 
 def bias_for(kinds, mean, little):

@@ -15,7 +15,6 @@ from ._snapshot import DeepSnapshot
 from ._starts import (
     CLIP,
     START_RATE,
-    counted_from,
     first_draws,
     first_units,
     weighted_sums,
@@ -91,18 +90,16 @@ class TrainedDBM(Training, FittedDBM):
         n_odd, n_even = self._shape(n_visible)
         hidden, rate = np.zeros(n_odd), np.full(n_odd, 0.5)
         components = np.where(self._connected(n_visible).T, components, 0)
-        first = slice(self._hidden_sizes[0])
-        mean = (division.column_means - start["shift"]) / start["scale"]
-        part = components[first, :n_visible]
         if columns.learned.any():
+            first = slice(self._hidden_sizes[0])
+            mean = (division.column_means - start["shift"]) / start["scale"]
+            part = components[first, :n_visible]
             part, hidden[first], wide, variance = wide_start(
                 part, mean, variance, columns.learned
             )
             components[first, :n_visible] = part
             bias = np.where(columns.learned, wide, bias)
             rate[first] = START_RATE
-        place = np.where(columns.gaussian, mean, 0.0)
-        hidden[first] = counted_from(place, hidden[first], part, variance)
         latent = np.zeros(n_even - n_visible)
         parameters = {
             "components": components,

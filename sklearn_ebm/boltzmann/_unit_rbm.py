@@ -16,7 +16,6 @@ from ._snapshot import UnitSnapshot
 from ._starts import (
     CLIP,
     START_RATE,
-    counted_from,
     first_draws,
     first_units,
     weighted_sums,
@@ -253,16 +252,13 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         first = start["variance"]
         nothing = np.zeros((1, self.n_components))
         hidden, unit = nothing[0], as_unit(self.hidden)
-        place = (mean - shift) / scale
         rate = unit.mean(nothing)[0]
         if columns.learned.any() and unit.kind == Kind.BERNOULLI:
             components, hidden, wide, first = wide_start(
-                components, place, first, columns.learned
+                components, (mean - shift) / scale, first, columns.learned
             )
             bias = np.where(columns.learned, wide, bias)
             rate[:] = START_RATE
-        place = np.where(columns.gaussian, place, 0.0)
-        hidden = counted_from(place, hidden, components, first)
         parameters = {
             "components": components,
             "intercept_hidden": hidden,
