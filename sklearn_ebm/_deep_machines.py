@@ -37,19 +37,23 @@ class DeepMachine:
             np.asarray(layers.weights[0], self.dtype).T,
             layers.biases[0],
         )
+        # Gaussian units say nothing of the others where they are by themselves.
+        origin, _ = as_unit(layers.units[0])._gaussian(n_visible)
+        up = self.machine.up
         # (Upside down, the last layer is the visible one.)
         latent = side_by_side(layers.units[2::2] or ("bernoulli",), self.sizes[2::2])
         self.field = MeanField(
             as_unit(latent).kernel(n_even - n_visible),
-            self.machine.up.units,
+            up.units,
             self.dtype,
             n_visible,
             n_steps=n_steps,
             tolerance=tolerance,
         ).set(
-            self.machine.up.weights,
-            self.machine.up.bias,
+            up.weights,
+            up.bias,
             self.machine.down.bias[n_visible:],
+            up.bias + origin @ up.weights[:n_visible],
         )
 
     def means(self, X):

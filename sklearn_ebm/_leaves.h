@@ -147,6 +147,7 @@ INLINE uint32_t NAME(mask_bits)(IV m)
 #else
 #define SPARSE_CODES
 #endif
+#include "_leaves_rows.h"
 #include "_leaves_classes.h"
 #include "_leaves_products.h"
 #include "_leaves_sources.h"
@@ -165,7 +166,7 @@ static const Leaves NAME(leaves) = {
     LEAF(visible_step), LEAF(nonzero_bits), LEAF(temper), LEAF(gain),
     LEAF(start_gains), LEAF(end_gains), LEAF(softplus_sum), LEAF(flip_logits),
     LEAF(shift_logits), LEAF(uniforms), LEAF(normals), LEAF(exponential),
-    LEAF(step_row), LEAF(share_rows), LEAF(scale_row), LEAF(largest_change),
+    LEAF(step_row), LEAF(share_rows), LEAF(scale_row), LEAF(list_changes),
     LEAF(class_means), LEAF(add_lists), LEAF(add_scaled), LEAF(ascend),
     LEAF(sources),
     LISTS MULTIPLY SPARSE_CODES FACTORS

@@ -29,58 +29,6 @@ static double NAME(class_means)(const char *fields, const char *label,
     return total;
 }
 
-/* out += the rows of a list times their values, for np panels. */
-INLINE void NAME(add_list)(const uint32_t *index, const REAL *value, int32_t n,
-                           const char *rows, ptrdiff_t stride, const int np,
-                           char *out)
-{
-    V sum[NV > 8 ? NV : 8];
-    UNROLL
-    for (int q = 0; q < np * NV; q++) sum[q] = ((const V *)out)[q];
-    if (value)
-        for (int32_t k = 0; k < n; k++) {
-            const V *x = (const V *)(rows + index[k] * stride);
-            UNROLL
-            for (int q = 0; q < np * NV; q++) sum[q] += x[q] * value[k];
-        }
-    else
-        for (int32_t k = 0; k < n; k++) {
-            const V *x = (const V *)(rows + index[k] * stride);
-            UNROLL
-            for (int q = 0; q < np * NV; q++) sum[q] += x[q];
-        }
-    UNROLL
-    for (int q = 0; q < np * NV; q++) ((V *)out)[q] = sum[q];
-}
-
-/* out[r] += sum over the entries of list r of value * rows[index], for n lists
-   and n_panels panels; rows are `stride` bytes apart. */
-static void NAME(add_lists)(const ActiveRows *lists, ptrdiff_t n,
-                            const char *rows, ptrdiff_t stride,
-                            ptrdiff_t n_panels, char *out,
-                            ptrdiff_t out_stride)
-{
-    enum { MOST = 8 * VECTOR_BYTES >= PANEL_BYTES
-               ? 8 * VECTOR_BYTES / PANEL_BYTES : 1 };
-    ptrdiff_t p = 0;
-    while (p < n_panels) {
-        const int np = n_panels - p >= MOST ? MOST : 1;
-        const ptrdiff_t at = p * PANEL_BYTES;
-        for (ptrdiff_t r = 0; r < n; r++) {
-            const uint32_t *index = lists->index + r * lists->stride;
-            const REAL *value = lists->value
-                ? (const REAL *)lists->value + r * lists->stride : NULL;
-            if (np == MOST)
-                NAME(add_list)(index, value, lists->length[r], rows + at,
-                               stride, MOST, out + r * out_stride + at);
-            else
-                NAME(add_list)(index, value, lists->length[r], rows + at,
-                               stride, 1, out + r * out_stride + at);
-        }
-        p += np;
-    }
-}
-
 /* to += scale * from, for n panel rows. */
 static void NAME(add_scaled)(const char *from, double scale, ptrdiff_t n,
                              char *to)

@@ -53,21 +53,54 @@ static void NAME(logistic)(char *fields, ptrdiff_t n)
     for (ptrdiff_t k = 0; k < n * NV; k++) x[k] = NAME(sigmoid)(x[k]);
 }
 
-/* Largest absolute change between two rows of n panels. */
-static double NAME(largest_change)(const char *before, const char *after,
-                                   ptrdiff_t n)
+/* Append unit and change of those of LANES units from `first` on whose bits are set. */
+INLINE int32_t NAME(append_changes)(uint32_t bits, V change, ptrdiff_t first,
+                                    uint32_t *index, REAL *value)
 {
-    V most = SPLAT(0);
-    for (ptrdiff_t k = 0; k < n * NV; k++) {
-        V d = ((const V *)after)[k] - ((const V *)before)[k];
-        d = SELECT(d < 0, -d, d);
-        most = LARGER(d, most);
+#if defined(X86) && VB == 64 && !DOUBLE
+    const int32_t n = NAME(append)(bits, NAME(sixteen_units)(first), index);
+    _mm512_mask_storeu_ps(
+        value, (__mmask16)((1u << n) - 1),
+        _mm512_maskz_compress_ps((__mmask16)bits, (__m512)change));
+#else
+    REAL changes[LANES];
+    int32_t n = 0;
+    memcpy(changes, &change, sizeof change);
+    for (; bits; bits &= bits - 1, n++) {
+        const int k = lowest_bit(bits);
+        index[n] = (uint32_t)(first + k);
+        value[n] = changes[k];
     }
-    REAL lanes[LANES], largest = 0;
-    memcpy(lanes, &most, sizeof most);
-    for (int k = 0; k < LANES; k++)
-        largest = lanes[k] > largest ? lanes[k] : largest;
-    return (double)largest;
+#endif
+    return n;
+}
+
+/* List what has changed by more than `least` in a row of n panels since it was told, and
+   by how much, and tell it; returns how many units these are.  most: OUT, the largest
+   change, if any is listed. */
+static int32_t NAME(list_changes)(const char *means, char *told, ptrdiff_t n,
+                                  double least, uint32_t *index, void *value,
+                                  double *most)
+{
+    const V bound = SPLAT((REAL)least);
+    V largest = SPLAT(0);
+    int32_t count = 0;
+    for (ptrdiff_t k = 0; k < n * NV; k++) {
+        const V mean = ((const V *)means)[k];
+        V *before = (V *)told + k;
+        const V change = mean - *before, size = SELECT(change < 0, -change, change);
+        const uint32_t bits = BITS_WHERE(bound, LT, size);
+        largest = LARGER(size, largest);
+        if (!bits) continue;
+        *before = SELECT(bound < size, mean, *before);
+        count += NAME(append_changes)(bits, change, k * LANES, index + count,
+                                      (REAL *)value + count);
+    }
+    REAL lanes[LANES], found = 0;
+    memcpy(lanes, &largest, sizeof largest);
+    for (int k = 0; k < LANES; k++) found = lanes[k] > found ? lanes[k] : found;
+    *most = (double)found;
+    return count;
 }
 
 /* fields -> (1 - beta) base + beta field, in place, for n panel rows that each

@@ -1,10 +1,37 @@
 # Mean-field means of the latent units of a folded machine (see _mean_field.pyx).
-from ._simd cimport Leaves
+from libc.stdint cimport int32_t
+
+from ._panels cimport Slabs
+from ._simd cimport ActiveRows, Leaves
 from ._units cimport Units
 
 cdef enum:
     # Rows that are worked on together.
     ROWS = 64
+
+
+cdef struct Side:
+    Py_ssize_t n_units
+    # Of a row of them, in whole panels.
+    Py_ssize_t n_bytes
+    # By row of data: means as the other side knows them, and fields.
+    char *told
+    char *fields
+    # Of every row the largest change of a mean in the last step.
+    double *moved
+
+
+cdef struct Block:
+    # Rows that are worked on together, and which of them are done.
+    Py_ssize_t n_rows
+    int32_t *done
+    # What has changed, by row.
+    ActiveRows changes
+    # A row of means, and one of zeros; fields of odd units to begin with; for Units.
+    char *row
+    char *blank
+    char *start
+    char *room
 
 
 cdef class MeanField:
@@ -17,18 +44,36 @@ cdef class MeanField:
     cdef Units latent, odd
     # Bytes of a row of latent and of odd units, in whole panels.
     cdef readonly Py_ssize_t latent_bytes, odd_bytes
-    # Rows of weights by even unit, odd_bytes apart; biases in their type.
-    cdef const char *weights
+    # Weights, by even and (of latent units) by odd unit; biases in their type.
+    cdef Slabs even_rows, odd_rows
     cdef const char *odd_bias
+    cdef const char *odd_rest
     cdef const char *latent_bias
     cdef dict memory
 
     cdef Py_ssize_t room(self) noexcept nogil
     cdef void point(
-        self, const char *weights, const char *odd_bias, const char *latent_bias
+        self, const char *odd_bias, const char *odd_rest, const char *latent_bias
+    ) noexcept nogil
+    cdef void take_weights(
+        self, const char *weights, Py_ssize_t n_bytes, int thread, int team
+    ) noexcept nogil
+    cdef char *lay_out(
+        self, Block *block, Side *odd, Side *latent, char *room
     ) noexcept nogil
     cdef void settle_block(
-        self, const char *seen, Py_ssize_t seen_bytes, char *latent,
-        Py_ssize_t latent_bytes, char *odd, Py_ssize_t odd_bytes, Py_ssize_t n,
-        char *room,
+        self, const char *seen, Py_ssize_t seen_bytes, char *latent_means,
+        Py_ssize_t latent_bytes, char *odd_means, Py_ssize_t odd_bytes, Py_ssize_t n,
+        char *room
+    ) noexcept nogil
+    cdef void _begin(
+        self, Block *block, Side *odd, Side *latent, const char *seen,
+        Py_ssize_t seen_bytes
+    ) noexcept nogil
+    cdef void tell(
+        self, const Side *side, Units units, Block *block, char *out,
+        Py_ssize_t out_bytes
+    ) noexcept nogil
+    cdef void hear(
+        self, const Side *side, const Block *block, Slabs weights, Py_ssize_t first
     ) noexcept nogil

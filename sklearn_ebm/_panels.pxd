@@ -18,5 +18,22 @@ cdef class Panels:
     cdef void sum_pairs(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
 
 
+cdef class Slabs:
+    cdef readonly Py_ssize_t n_rows, n_columns, n_slabs
+    cdef Py_ssize_t n_panels
+    cdef object memory
+    cdef const Leaves *leaves
+    cdef char *data
+
+    cdef Py_ssize_t width(self, Py_ssize_t slab) noexcept nogil
+    cdef char *row(self, Py_ssize_t slab, Py_ssize_t i) noexcept nogil
+    cdef void take_rows(
+        self, const char *rows, Py_ssize_t n_bytes, Py_ssize_t start, Py_ssize_t stop
+    ) noexcept nogil
+    cdef void take_columns(
+        self, const char *columns, Py_ssize_t n_bytes, Py_ssize_t start, Py_ssize_t stop
+    ) noexcept nogil
+
+
 cdef object aligned(Py_ssize_t n_bytes)
 cdef char *address(object memory) except NULL

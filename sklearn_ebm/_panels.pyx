@@ -7,7 +7,7 @@ import numpy as np
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from ._simd cimport PANEL_BYTES, select_leaves
+from ._simd cimport GROUP, PANEL_BYTES, select_leaves
 
 ctypedef fused bits_t:
     uint32_t
@@ -112,6 +112,78 @@ cdef class Panels:
                 self.data + p * self.stride, (self.n_rows + 1) // 2,
                 self.data + p * self.stride + offset,
             )
+
+
+cdef class Slabs:
+    """A matrix in slabs of panels that are beside each other: [slab][row][256 bytes].
+
+    For sums of rows, one after the other: what belongs to a row in some panels is read
+    at once. The last slab may be narrower.
+    """
+
+    def __cinit__(self, Py_ssize_t n_rows, Py_ssize_t n_columns, dtype):
+        self.leaves = select_leaves(np.dtype(dtype).itemsize)
+        self.n_rows, self.n_columns = n_rows, n_columns
+        self.n_panels = (n_columns + self.leaves.lanes - 1) // self.leaves.lanes
+        self.n_slabs = (self.n_panels + GROUP - 1) // GROUP
+        self.memory = aligned(max(1, self.n_panels * n_rows) * PANEL_BYTES)
+        self.data = address(self.memory)
+
+    cdef Py_ssize_t width(self, Py_ssize_t slab) noexcept nogil:
+        """Panels of a slab."""
+        return min(GROUP, self.n_panels - slab * GROUP)
+
+    cdef char *row(self, Py_ssize_t slab, Py_ssize_t i) noexcept nogil:
+        """Row i of a slab."""
+        return self.data + (
+            slab * GROUP * self.n_rows + i * self.width(slab)
+        ) * PANEL_BYTES
+
+    cdef void take_rows(
+        self, const char *rows, Py_ssize_t n_bytes, Py_ssize_t start, Py_ssize_t stop
+    ) noexcept nogil:
+        """Set slabs start..stop from the rows, n_bytes apart."""
+        cdef Py_ssize_t s, i, at, size, width
+        cdef char *to
+        for s in range(start, stop):
+            to, width = self.row(s, 0), self.width(s) * PANEL_BYTES
+            at = s * GROUP * PANEL_BYTES
+            size = min(width, self.n_columns * self.leaves.itemsize - at)
+            for i in range(self.n_rows):
+                memcpy(to + i * width, rows + i * n_bytes + at, size)
+
+    cdef void take_columns(
+        self, const char *columns, Py_ssize_t n_bytes, Py_ssize_t start,
+        Py_ssize_t stop,
+    ) noexcept nogil:
+        """Set slabs start..stop from the columns, n_bytes apart."""
+        cdef Py_ssize_t lanes = self.leaves.lanes, size = self.leaves.itemsize
+        cdef Py_ssize_t s, p, b, i, j, n, n_squares, width
+        cdef const char *column
+        cdef char *to
+        # Rows of a panel, at most 16, on cache lines.
+        cdef char room[17 * 64]
+        cdef char *square = room + (-<size_t> room) % <size_t> PANEL_BYTES
+        for s in range(start, stop):
+            width = self.width(s) * PANEL_BYTES
+            for p in range(s * GROUP, s * GROUP + self.width(s)):
+                to = self.row(s, 0) + (p - s * GROUP) * PANEL_BYTES
+                column = columns + p * lanes * n_bytes
+                n = min(lanes, self.n_columns - p * lanes)
+                n_squares = self.n_rows // lanes if n == lanes else 0
+                for b in range(n_squares):
+                    self.leaves.pack(column + b * PANEL_BYTES, n_bytes, 1, square)
+                    for i in range(lanes):
+                        memcpy(
+                            to + (b * lanes + i) * width, square + i * PANEL_BYTES,
+                            PANEL_BYTES,
+                        )
+                for j in range(n):
+                    for i in range(n_squares * lanes, self.n_rows):
+                        memcpy(
+                            to + i * width + j * size, column + j * n_bytes + i * size,
+                            size,
+                        )
 
 
 cdef void _pack(Panels packed, const bits_t[:, ::1] columns) noexcept:

@@ -204,7 +204,8 @@ typedef struct {
     void (*step_row)(RowUpdate *);
     void (*share_rows)(char *, ptrdiff_t, ptrdiff_t, ptrdiff_t, double, char *);
     void (*scale_row)(RowUpdate *, const char *);
-    double (*largest_change)(const char *, const char *, ptrdiff_t);
+    int32_t (*list_changes)(const char *, char *, ptrdiff_t, double, uint32_t *, void *,
+                            double *);
     void (*multiply)(int, int, ptrdiff_t, ptrdiff_t, ptrdiff_t, double, const void *,
                      ptrdiff_t, const void *, ptrdiff_t, double, void *, ptrdiff_t);
     int32_t (*list_bits)(const uint64_t *, ptrdiff_t, uint32_t *);

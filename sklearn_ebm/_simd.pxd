@@ -246,8 +246,9 @@ cdef extern from "_simd.h" nogil:
             double scale, char *total,
         ) noexcept nogil
         void (*scale_row)(RowUpdate *update, const char *scale) noexcept nogil
-        double (*largest_change)(
-            const char *before, const char *after, Py_ssize_t n_panels
+        int32_t (*list_changes)(
+            const char *means, char *told, Py_ssize_t n_panels, double least,
+            uint32_t *index, void *value, double *most,
         ) noexcept nogil
         # NULL where BLAS is better.
         void (*multiply)(

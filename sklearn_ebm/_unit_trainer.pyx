@@ -276,7 +276,7 @@ cdef class UnitTrainer:
         )
         if self.field is not None:
             self.field.point(
-                self.weights, self.c_row, self.b_row + self.n_given * self.itemsize
+                self.c_row, self.c_row, self.b_row + self.n_given * self.itemsize
             )
             self.scratch_size = max(self.scratch_size, self.field.room())
         self.scratch = self._bytes("scratch", self.n_threads * self.scratch_size)
@@ -438,6 +438,7 @@ cdef class UnitTrainer:
         if sweep == 0:
             self._read(first, n, thread, team, kind)
             if self.field is not None:
+                self.field.take_weights(self.weights, self.h_bytes, thread, team)
                 team_barrier()
                 self._settle(n, thread, team, kind)
             if not self.persistent:
@@ -493,11 +494,10 @@ cdef class UnitTrainer:
         self, Py_ssize_t n, int thread, int team, real kind
     ) noexcept nogil:
         """Mean-field means of the visible units that n rows do not have."""
-        cdef Py_ssize_t n_blocks = (n + ROWS - 1) // ROWS, block, first, last, r
-        for block in range(
-            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
-        ):
-            first, last = bound(n, block, n_blocks), bound(n, block + 1, n_blocks)
+        cdef Py_ssize_t first = bound(n, thread, team), last, r
+        cdef Py_ssize_t stop = bound(n, thread + 1, team)
+        while first < stop:
+            last = min(stop, first + ROWS)
             self.field.settle_block(
                 self.seen + first * self.v_bytes, self.v_bytes,
                 self.states + first * self.v_bytes + self.n_given * sizeof(real),
@@ -506,6 +506,7 @@ cdef class UnitTrainer:
             )
             for r in range(first, last):
                 self._see(r, kind)
+            first = last
 
     cdef void _see(self, Py_ssize_t r, real kind) noexcept nogil:
         """A row of visible states as the hidden units see it."""
