@@ -6,37 +6,51 @@
    do not depend on what else is computed with them. */
 #ifdef FUSED
 
-/* Rows of a tile of the product, which is three vectors wide. */
-#define TALL NAME(tall)
+/* Rows of a tile of the product at most; a tile is three vectors wide. */
+#define TALL (VB == 64 ? 8 : 4)
 #define WIDE (3 * LANES)
-enum { TALL = VB == 64 ? 8 : 4 };
-
-/* Sums of a tile: rows of a (one element every a_step for each of the k terms), times
-   terms of b, three vectors each. */
-INLINE void NAME(tile)(const REAL *const *a, ptrdiff_t a_step, const V *b,
-                       ptrdiff_t k, V sums[][3])
-{
-    V s[TALL][3];
-    UNROLL for (int r = 0; r < TALL; r++)
-        UNROLL for (int q = 0; q < 3; q++) s[r][q] = SPREAD(0);
-    for (ptrdiff_t t = 0; t < k; t++) {
-        const V x = b[3 * t], y = b[3 * t + 1], z = b[3 * t + 2];
-        UNROLL for (int r = 0; r < TALL; r++) {
-            const V w = SPREAD(a[r][t * a_step]);
-            s[r][0] = FUSED(w, x, s[r][0]);
-            s[r][1] = FUSED(w, y, s[r][1]);
-            s[r][2] = FUSED(w, z, s[r][2]);
-        }
-    }
-    UNROLL for (int r = 0; r < TALL; r++)
-        UNROLL for (int q = 0; q < 3; q++) sums[r][q] = s[r][q];
-}
 
 INLINE V NAME(load)(const REAL *x)
 {
     V v;
     memcpy(&v, x, sizeof v);
     return v;
+}
+
+/* Sums of a tile of `tall` rows (a constant): rows of a (one element every a_step for
+   each of the k terms), times terms of b, three vectors every b_step elements. */
+INLINE void NAME(tile)(const REAL *const *a, ptrdiff_t a_step, const REAL *b,
+                       ptrdiff_t b_step, ptrdiff_t k, const int tall, V sums[][3])
+{
+    V s[TALL][3];
+    UNROLL for (int r = 0; r < tall; r++)
+        UNROLL for (int q = 0; q < 3; q++) s[r][q] = SPREAD(0);
+    for (ptrdiff_t t = 0; t < k; t++, b += b_step) {
+        const V x = NAME(load)(b), y = NAME(load)(b + LANES);
+        const V z = NAME(load)(b + 2 * LANES);
+        UNROLL for (int r = 0; r < tall; r++) {
+            const V w = SPREAD(a[r][t * a_step]);
+            s[r][0] = FUSED(w, x, s[r][0]);
+            s[r][1] = FUSED(w, y, s[r][1]);
+            s[r][2] = FUSED(w, z, s[r][2]);
+        }
+    }
+    UNROLL for (int r = 0; r < tall; r++)
+        UNROLL for (int q = 0; q < 3; q++) sums[r][q] = s[r][q];
+}
+
+/* The same of any number of rows. */
+INLINE void NAME(tile_of)(ptrdiff_t tall, const REAL *const *a, ptrdiff_t a_step,
+                          const REAL *b, ptrdiff_t b_step, ptrdiff_t k, V sums[][3])
+{
+    switch (tall) {
+#define CASE(n)                                                               \
+    case n:                                                                   \
+        NAME(tile)(a, a_step, b, b_step, k, n < TALL ? n : TALL, sums);       \
+        break;
+        CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8)
+#undef CASE
+    }
 }
 
 /* `n` columns of k rows of b, zeros after them to make three vectors. */
@@ -96,24 +110,27 @@ static void NAME(multiply)(int a_turned, int b_turned, ptrdiff_t m, ptrdiff_t n,
         const REAL kept = t == 0 ? (REAL)beta : 1;
         for (ptrdiff_t j = 0; j < n; j += WIDE) {
             const ptrdiff_t width = n - j < WIDE ? n - j : WIDE;
-            if (b_turned)
+            /* (What is used once or twice is not worth a copy.) */
+            const int direct = !b_turned && width == WIDE && m <= 2 * TALL;
+            const REAL *terms =
+                direct ? b + t * b_stride + j : (const REAL *)columns;
+            if (direct)
+                ;
+            else if (b_turned)
                 NAME(pack_rows)(b + j * b_stride + t, b_stride, width, depth,
                                 (REAL *)columns);
             else
                 NAME(pack_columns)(b + t * b_stride + j, b_stride, width,
                                    depth, (REAL *)columns);
-            for (ptrdiff_t i = 0; i < m; i += TALL) {
-                const ptrdiff_t height = m - i < TALL ? m - i : TALL;
-                for (int r = 0; r < TALL; r++) {
-                    /* (Rows that are too many are computed and not stored.) */
-                    const ptrdiff_t at = i + (r < height ? r : 0);
-                    rows[r] = a_turned ? a + t * a_stride + at
-                                       : a + at * a_stride + t;
-                }
-                if (a_turned)
-                    NAME(tile)(rows, a_stride, columns, depth, sums);
-                else
-                    NAME(tile)(rows, 1, columns, depth, sums);
+            ptrdiff_t height;
+            for (ptrdiff_t i = 0; i < m; i += height) {
+                const ptrdiff_t left = m - i;
+                height = left >= 2 * TALL ? TALL : left > TALL ? (left + 1) / 2 : left;
+                for (ptrdiff_t r = 0; r < height; r++)
+                    rows[r] = a_turned ? a + t * a_stride + i + r
+                                       : a + (i + r) * a_stride + t;
+                NAME(tile_of)((int)height, rows, a_turned ? a_stride : 1, terms,
+                              direct ? b_stride : WIDE, depth, sums);
                 for (ptrdiff_t r = 0; r < height; r++) {
                     REAL *out = c + (i + r) * c_stride + j;
                     const REAL *sum = (const REAL *)sums[r];
