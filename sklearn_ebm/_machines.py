@@ -5,6 +5,8 @@ free energies of a `Layered` value. Products and draws are compiled, and give th
 same bits on any number of threads.
 """
 
+from functools import cached_property
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -36,9 +38,14 @@ class Way:
 
     def __init__(self, unit, weights, bias):
         self.units = unit.kernel(len(bias))
-        self.weights = np.ascontiguousarray(weights)
-        self.dtype = self.weights.dtype
+        self.given = weights
+        self.dtype = weights.dtype
         self.bias = np.asarray(bias, self.dtype)
+
+    @cached_property
+    def weights(self):
+        """The weights in one piece; many a machine goes one way alone, or no way."""
+        return np.ascontiguousarray(self.given)
 
     def fields(self, X):
         """Fields of the units, of shape (n_rows, n_units)."""
