@@ -286,3 +286,44 @@ def test_a_block_of_categories_is_missing_as_a_whole():
         for call in (model.sample, deep.sample):
             with pytest.raises(ValueError, match="conditions (has|of categorical)"):
                 call(2, 1, conditions=conditions)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        RBM(2, visible=Categorical(3), n_iter=1),
+        DBNTransformer((2, 2), visible=Categorical(3), n_iter=1),
+        DBMTransformer((2, 2), visible=Categorical(3), n_iter=1, pretrain_n_iter=1),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_blocks_that_are_no_category_are_warned_of(estimator, container):
+    # Of a category that was unknown an encoder may make zeros, which are no state of
+    # the model, but scored as the likeliest of all.
+    codes = generator(670).integers(0, 3, (30, 2))
+    encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False).fit(codes)
+    X, odd = encoder.transform(codes), encoder.transform([[0, 1], [2, 7]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        model = estimator.set_params(random_state=0).fit(container(X))
+        model.transform(container(X))
+        model.transform(container(np.round(np.full((2, 6), 1 / 3), 2)))
+    message = "Columns 3 to 5 sum to 0 in row 1, but they are one block"
+    with pytest.warns(UserWarning, match=message):
+        model.transform(container(odd))
+    with pytest.warns(UserWarning, match="Columns 0 to 2 sum to 0 in row 0"):
+        estimator.fit(container(np.zeros_like(X)))
+    with pytest.warns(UserWarning, match="Columns 0 to 2 sum to 2 in row 4"):
+        X[4, :3] = [1, 0, 1]
+        estimator.fit(container(X))
+
+
+def test_a_missing_block_is_no_odd_one():
+    X = np.eye(3)[generator(671).integers(0, 3, 30)]
+    X[4] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        model = RBM(2, visible=Categorical(3), n_iter=1, missing="latent").fit(X)
+        model.transform(X)
+        model.impute(X)

@@ -19,6 +19,8 @@ RANGES = {
     Kind.RELU: (0, np.inf),
     Kind.POISSON: (0, np.inf),
 }
+# How far from 1 a block of categories may sum: probabilities may have been rounded.
+BLOCK_ROUNDING = 0.1
 
 
 class Columns:
@@ -98,31 +100,44 @@ class Columns:
             part = X[:, start:stop]
             if isinstance(unit, Categorical) and not sp.issparse(part):
                 check_blocks(unit, np.isnan(part), "X", start)
-            part = part.data if sp.issparse(part) else part
+            rows, part = part, part.data if sp.issparse(part) else part
             known = ~np.isnan(part) if unit is None else np.isfinite(part)
             found = part[known] if part.dtype.kind == "f" else part
-            if not found.size:
-                continue
+            # (Nothing is stored where all of a sparse table is 0.)
+            least, largest = (found.min(), found.max()) if found.size else (0, 0)
             if unit is None:
                 most = self.n_categories[start] - 1
-                if (found != np.floor(found)).any() or found.min() < 0:
+                if (found != np.floor(found)).any() or least < 0:
                     raise ValueError(
                         f"Column {start} must hold codes 0, 1, ... of categories."
                     )
-                if found.max() > most:
+                if largest > most:
                     raise ValueError(
-                        f"Column {start} holds the code {found.max():g}, but its "
+                        f"Column {start} holds the code {largest:g}, but its "
                         f"codes in fit were at most {most}."
                     )
                 continue
+            if quiet:
+                continue
             low, high = RANGES.get(unit.kind, (-np.inf, np.inf))
             below, above = low - ROUNDING, high + ROUNDING
-            if not quiet and (found.min() < below or found.max() > above):
+            if least < below or largest > above:
                 warnings.warn(
                     f"{Kind(unit.kind).name.lower()} units stand for values in "
                     f"[{low}, {high}] but columns {start} to {stop - 1} range over "
-                    f"[{found.min():.7g}, {found.max():.7g}]; scale them, or choose "
+                    f"[{least:.7g}, {largest:.7g}]; scale them, or choose "
                     f"another kind of visible units for {title(estimator)}.",
+                    UserWarning,
+                    stacklevel=6,
+                )
+            elif isinstance(unit, Categorical) and (odd := _odd_block(unit, rows)):
+                row, column, total = odd
+                warnings.warn(
+                    f"Columns {start + column} to {start + column + unit.size - 1} "
+                    f"sum to {total:.7g} in row {row}, but they are one block of "
+                    "categories, one of which is 1 (or NaN, all of them): "
+                    f"{type(estimator).__name__} has no place for other rows, as "
+                    "OneHotEncoder makes them of categories it drops or ignores.",
                     UserWarning,
                     stacklevel=6,
                 )
@@ -228,6 +243,22 @@ def _pairs(visible, n_features):
         if isinstance(pair[1], Mixed):
             raise ValueError("visible cannot hold Mixed units in a pair; name parts.")
     return visible
+
+
+def _odd_block(unit, X):
+    """Return (row, first column, sum) of a block that does not sum to 1, or None."""
+    size, (n_rows, n_columns) = unit.size, X.shape
+    if sp.issparse(X):
+        blocks = np.arange(n_columns) // size
+        ones = np.ones(n_columns), (np.arange(n_columns), blocks)
+        totals = (X @ sp.csr_array(ones)).toarray()
+    else:
+        totals = X.reshape(n_rows, -1, size).sum(axis=2, dtype=float)
+    # (NaN, of a block that is missing, compares as no more than anything.)
+    rows, places = np.nonzero(np.abs(totals - 1) > BLOCK_ROUNDING)
+    if not len(rows):
+        return None
+    return rows[0], size * int(places[0]), totals[rows[0], places[0]]
 
 
 def _count_categories(X, codes):
