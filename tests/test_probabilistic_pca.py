@@ -211,3 +211,13 @@ def test_relevance_determination_with_missing_values():
     # Loadings are shrunk.
     likely = ProbabilisticPCA(2).fit(X)
     assert (complete.explained_variance_ < likely.explained_variance_).all()
+
+
+def test_no_components_are_undone_from_a_data_frame_too():
+    pytest.importorskip("pandas")
+    noise = np.random.default_rng(0).normal(size=(200, 5))
+    model = ProbabilisticPCA("ard").fit(noise)
+    frame = model.set_output(transform="pandas").transform(noise)
+    assert frame.shape == (200, 0)
+    found = model.inverse_transform(frame)
+    np.testing.assert_allclose(found, np.tile(model.mean_, (200, 1)))

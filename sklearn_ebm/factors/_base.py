@@ -69,7 +69,10 @@ class GaussianFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             Their part in the features, ``mean_ + X @ components_``.
         """
         check_is_fitted(self)
-        # A model may be left without components.
+        # A model may be left without components. (scikit-learn does not take a data
+        # frame without columns, which has no dtype.)
+        if hasattr(X, "columns") and not len(X.columns):
+            X = np.asarray(X, float)
         X = check_array(X, dtype=FLOATS, input_name="X", ensure_min_features=0)
         check_width(X, len(self.components_), "components")
         found = self.mean_ + X @ self.components_
