@@ -327,3 +327,13 @@ def test_a_missing_block_is_no_odd_one():
         model = RBM(2, visible=Categorical(3), n_iter=1, missing="latent").fit(X)
         model.transform(X)
         model.impute(X)
+
+
+@pytest.mark.parametrize("number", [2.0**20, 1e300])
+def test_large_numbers_are_no_codes(number):
+    # A column each of as many codes as a time or an identifier would have does not fit
+    # into memory.
+    X = np.array([[0.0], [number]])
+    for model in (RBM(2, visible="categorical"), RBMImputer(2, visible="categorical")):
+        with pytest.raises(ValueError, match="Column 0 holds .*OrdinalEncoder makes"):
+            model.fit(X)

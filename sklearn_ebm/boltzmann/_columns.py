@@ -21,6 +21,9 @@ RANGES = {
 }
 # How far from 1 a block of categories may sum: probabilities may have been rounded.
 BLOCK_ROUNDING = 0.1
+# Each code is a column of dense rows: numbers beyond are no codes, but identifiers or
+# times, whose columns no memory holds.
+MOST_CODES = 2**20
 
 
 class Columns:
@@ -268,5 +271,10 @@ def _count_categories(X, codes):
         part = X[:, [column]]
         part = part.toarray() if sp.issparse(part) else np.asarray(part, float)
         part = part[np.isfinite(part)]
+        if part.size and part.max() >= MOST_CODES:
+            raise ValueError(
+                f"Column {column} holds {part.max():g}, but codes of categories are "
+                f"0, 1, ... and below {MOST_CODES}: OrdinalEncoder makes them."
+            )
         counts[column] = 1 + max(0, int(part.max())) if part.size else 1
     return counts
