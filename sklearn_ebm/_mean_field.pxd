@@ -19,6 +19,8 @@ cdef struct Side:
     char *fields
     # Of every row the largest change of a mean in the last step.
     double *moved
+    # And the change that was enough to be told.
+    double *least
 
 
 cdef struct Block:
@@ -69,6 +71,9 @@ cdef class MeanField:
     cdef void _begin(
         self, Block *block, Side *odd, Side *latent, const char *seen,
         Py_ssize_t seen_bytes
+    ) noexcept nogil
+    cdef bint _all_done(
+        self, Block *block, const Side *odd, const Side *latent
     ) noexcept nogil
     cdef void tell(
         self, const Side *side, Units units, Block *block, char *out,

@@ -15,7 +15,9 @@
 # mean is at its best given what the other side has told: the bound never falls in this
 # way, either. With a tolerance of 0 everything is told.)
 #
-# A row is done when no mean of its latent units moves by more than the tolerance.
+# A row is done when no mean of its latent units moves by more than the tolerance, and
+# the odd units have told all but that share of it: else many that wait, each for less
+# than a 32nd of what moved before, could still move much together.
 import numpy as np
 
 from cython.parallel cimport parallel
@@ -132,9 +134,11 @@ cdef class MeanField:
         odd.told = carve(&room, ROWS * odd.n_bytes)
         odd.fields = carve(&room, ROWS * odd.n_bytes)
         odd.moved = <double *> carve(&room, ROWS * sizeof(double))
+        odd.least = <double *> carve(&room, ROWS * sizeof(double))
         latent.told = carve(&room, ROWS * latent.n_bytes)
         latent.fields = carve(&room, ROWS * latent.n_bytes)
         latent.moved = <double *> carve(&room, ROWS * sizeof(double))
+        latent.least = <double *> carve(&room, ROWS * sizeof(double))
         block.done = <int32_t *> carve(&room, ROWS * sizeof(int32_t))
         block.changes.index = <uint32_t *> carve(
             &room, ROWS * block.changes.stride * sizeof(uint32_t)
@@ -161,7 +165,7 @@ cdef class MeanField:
         """
         cdef Block block
         cdef Side odd, latent, start
-        cdef Py_ssize_t r, left
+        cdef Py_ssize_t r
         cdef int _step
         self.lay_out(&block, &odd, &latent, room)
         block.n_rows = n
@@ -191,11 +195,7 @@ cdef class MeanField:
                 self.hear(&latent, &block, self.odd_rows, 0)
                 self.tell(&latent, self.latent, &block, latent_means, latent_bytes)
                 self.hear(&odd, &block, self.even_rows, self.n_given)
-                left = 0
-                for r in range(n):
-                    block.done[r] |= latent.moved[r] <= self.tolerance
-                    left += not block.done[r]
-                if left == 0:
+                if self._all_done(&block, &odd, &latent):
                     break
         if odd_means == NULL:
             return
@@ -233,6 +233,20 @@ cdef class MeanField:
                 <char *> changes.value + r * changes.stride * self.itemsize, &moved,
             )
 
+    cdef bint _all_done(
+        self, Block *block, const Side *odd, const Side *latent
+    ) noexcept nogil:
+        """Find out which rows are done, and whether all are."""
+        cdef Py_ssize_t r, left = 0
+        for r in range(block.n_rows):
+            block.done[r] = latent.moved[r] <= self.tolerance
+            if block.done[r] and odd.least[r] > SHARE_OF_TOLERANCE * self.tolerance:
+                # Not before it has heard all: in the next step nothing waits.
+                block.done[r] = False
+                odd.moved[r] = 0
+            left += not block.done[r]
+        return left == 0
+
     cdef void tell(
         self, const Side *side, Units units, Block *block, char *out,
         Py_ssize_t out_bytes,
@@ -250,9 +264,12 @@ cdef class MeanField:
             memset(block.row + n_bytes, 0, side.n_bytes - n_bytes)
             if out != NULL:
                 memcpy(out + r * out_bytes, block.row, n_bytes)
+            side.least[r] = max(
+                SHARE_OF_TOLERANCE * self.tolerance, share * side.moved[r]
+            )
             changes.length[r] = self.leaves.list_changes(
                 block.row, side.told + r * side.n_bytes, side.n_bytes // PANEL_BYTES,
-                max(SHARE_OF_TOLERANCE * self.tolerance, share * side.moved[r]),
+                side.least[r],
                 changes.index + r * changes.stride,
                 <char *> changes.value + r * changes.stride * self.itemsize,
                 &side.moved[r],

@@ -1181,8 +1181,14 @@ MUTATIONS = [
     Mutation(
         "deep: changes that are small beside those of another step are not told",
         "_mean_field.pyx",
-        "share * side.moved[r])",
-        "share * side.moved[0])",
+        "share * side.moved[r]",
+        "share * side.moved[0]",
+    ),
+    Mutation(
+        "deep: rows are done while changes wait to be told",
+        "_mean_field.pyx",
+        "odd.least[r] > SHARE_OF_TOLERANCE * self.tolerance",
+        "False",
     ),
     Mutation(
         "deep: changes are told twice",

@@ -37,7 +37,8 @@ def mean_field(seen, weights, odd_bias, latent_bias, n_steps, tolerance=0.0):
     """Means of latent and of odd units; a row that has settled stays as it is.
 
     Fields follow what the other side has told: changes of means that are larger than
-    1/8 of the tolerance and, with a tolerance, than 1/32 of the largest before.
+    1/8 of the tolerance and, with a tolerance, than 1/32 of the largest before. This
+    does not hold what odd units say back in the step before a row stops.
     """
     given, above = np.split(np.float64(weights), [seen.shape[1]])
     from_below = np.float64(seen) @ given
@@ -49,8 +50,8 @@ def mean_field(seen, weights, odd_bias, latent_bias, n_steps, tolerance=0.0):
 
     def tell(side, means, fields):
         changes = means - side.told
-        least = np.maximum(tolerance / 8, side.largest / 32 * (tolerance > 0))
-        told = (np.abs(changes) > least[:, np.newaxis]) & moving[:, np.newaxis]
+        side.least = np.maximum(tolerance / 8, side.largest / 32 * (tolerance > 0))
+        told = (np.abs(changes) > side.least[:, np.newaxis]) & moving[:, np.newaxis]
         side.told = np.where(told, means, side.told)
         side.largest = np.abs(changes).max(axis=1, initial=0)
         return fields + np.where(told, changes, 0) @ side.weights
@@ -62,7 +63,9 @@ def mean_field(seen, weights, odd_bias, latent_bias, n_steps, tolerance=0.0):
         fields = tell(odd, expit(odd_fields), fields)
         means = np.where(moving[:, np.newaxis], expit(fields), means)
         odd_fields = tell(latent, means, odd_fields)
-        moving &= latent.largest > tolerance
+        still = latent.largest <= tolerance
+        odd.largest[still] = 0
+        moving &= ~still | (odd.least > tolerance / 8)
     return means, expit(odd_fields)
 
 

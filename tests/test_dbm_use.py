@@ -118,6 +118,18 @@ def test_visible_means_of_any_units_from_the_top(hidden):
     assert v.std(axis=0).max() > 1e-4
 
 
+@pytest.mark.parametrize("hidden", [(4, 3), (4, 3, 2), (4, 3, 2, 2)], ids=str)
+def test_visible_means_far_from_zero_settle_before_mean_field_stops(hidden):
+    """What real units say first is far more than what they change later."""
+    model = random_dbm((3, *hidden), visible="gaussian", scale=0.7)
+    model.intercepts_[0] += 1e4
+    model.intercepts_[1] -= (1e4 / model.variance_) @ model.components_[0].T
+    top = generator(728).random((20, hidden[-1]))
+    settled = model.inverse_transform(top)
+    model.set_params(mean_field_tol=1e-3)
+    np.testing.assert_allclose(model.inverse_transform(top), settled, 0, 0.02)
+
+
 @pytest.mark.parametrize("kind", [np.uint8, np.bool_, np.float32, sp.csr_array])
 @pytest.mark.parametrize("hidden", [(12, 7), (12, 7, 5)], ids=str)
 def test_data_of_any_kind_give_the_same_model(hidden, kind, binary_digits):

@@ -109,6 +109,22 @@ def test_rows_that_settle_stop(tolerance, sizes, dtype):
 
 
 @floats
+@pytest.mark.parametrize("tolerance", [1e-3, 0.01])
+def test_no_row_stops_while_changes_wait(tolerance, dtype):
+    # Many odd units change all the same way, each by less than a 32nd of its mean.
+    given = (
+        np.ones((1, 1), dtype),
+        np.outer([0.06, -0.05], np.ones(500)),
+        np.full(500, 2.0),
+        np.array([22.0]),
+    )
+    latent, _ = kernel(*given, 200, tolerance)
+    _, odd_means, latent_means = half_steps(*given)
+    after = latent_means(odd_means(latent.astype(float)))
+    assert abs(after - latent).max() < 1.5 * tolerance
+
+
+@floats
 @every_size
 def test_rows_do_not_see_each_other(sizes, dtype):
     seen, *rest = machine(sizes, dtype)
