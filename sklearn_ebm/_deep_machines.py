@@ -5,7 +5,7 @@ from scipy.special import entr
 
 from ._machines import Machine, Way, chunks
 from ._mean_field import MeanField
-from .layered import side_by_side, unfolded
+from .layered import counted_from_origins, side_by_side, unfolded
 from .units import as_unit
 
 
@@ -37,23 +37,46 @@ class DeepMachine:
             np.asarray(layers.weights[0], self.dtype).T,
             layers.biases[0],
         )
-        # Gaussian units say nothing of the others where they are by themselves.
-        origin, _ = as_unit(layers.units[0])._gaussian(n_visible)
-        up = self.machine.up
+        # Gaussian units are counted from where they are by themselves: else mean field
+        # would begin, and round, differently where the data lie elsewhere.
+        layers, origins = counted_from_origins(layers)
+        folded = layers.folded()
+        even, odd = (np.concatenate(origins[k::2]) for k in (0, 1))
+        self.origins = even[:n_visible], even[n_visible:], odd
         # (Upside down, the last layer is the visible one.)
         latent = side_by_side(layers.units[2::2] or ("bernoulli",), self.sizes[2::2])
         self.field = MeanField(
             as_unit(latent).kernel(n_even - n_visible),
-            up.units,
+            as_unit(folded.units[1]).kernel(len(folded.biases[1])),
             self.dtype,
             n_visible,
             n_steps=n_steps,
             tolerance=tolerance,
-        ).set(
-            up.weights,
-            up.bias,
-            self.machine.down.bias[n_visible:],
-            up.bias + origin @ up.weights[:n_visible],
+        ).set(folded.weights[0], folded.biases[1], folded.biases[0][n_visible:])
+
+    def settle(self, X):
+        """Mean field, side by side.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_visible)
+            Visible units, in the dtype of the machine.
+
+        Returns
+        -------
+        latent : ndarray of shape (n_rows, n_even - n_visible)
+            Means of the even layers above the visible one.
+
+        odd : ndarray of shape (n_rows, n_odd)
+            Means of the odd layers.
+        """
+        visible, *above = self.origins
+        if visible.any():
+            X = (X - visible).astype(self.dtype)
+        settled = self.field.settle(X)
+        return tuple(
+            (means + origin).astype(self.dtype) if origin.any() else means
+            for means, origin in zip(settled, above, strict=True)
         )
 
     def means(self, X):
@@ -69,7 +92,7 @@ class DeepMachine:
         means : list of ndarray of shape (n_rows, layer size)
             Of the hidden layers, from the bottom up.
         """
-        settled = [self.field.settle(chunk) for chunk in chunks(X, self.dtype)]
+        settled = [self.settle(chunk) for chunk in chunks(X, self.dtype)]
         latent, odd = (np.vstack(side) for side in zip(*settled, strict=True))
         return unfolded(odd, latent, self.sizes[1:])
 
@@ -101,7 +124,7 @@ class DeepMachine:
         even : ndarray of shape (n_rows, n_even)
             What folded machines take for visible units.
         """
-        return np.hstack([X, self.field.settle(X)[0]])
+        return np.hstack([X, self.settle(X)[0]])
 
     def bound(self, X):
         """Lower bound of log p(v) + log Z, a number a row, if hidden units are bits.

@@ -49,13 +49,12 @@ cdef class MeanField:
     # Weights, by even and (of latent units) by odd unit; biases in their type.
     cdef Slabs even_rows, odd_rows
     cdef const char *odd_bias
-    cdef const char *odd_rest
     cdef const char *latent_bias
     cdef dict memory
 
     cdef Py_ssize_t room(self) noexcept nogil
     cdef void point(
-        self, const char *odd_bias, const char *odd_rest, const char *latent_bias
+        self, const char *odd_bias, const char *latent_bias
     ) noexcept nogil
     cdef void take_weights(
         self, const char *weights, Py_ssize_t n_bytes, int thread, int team

@@ -68,12 +68,8 @@ cdef class MeanField:
         self.odd_rows = Slabs(self.n_odd, self.n_latent, dtype)
         self.memory = {}
 
-    def set(self, weights, odd_bias, latent_bias, odd_rest=None):
-        """Take copies of weights (n_even, n_odd) and biases.
-
-        odd_rest : fields of the odd units where what is given is at its origin; by
-        default their biases.
-        """
+    def set(self, weights, odd_bias, latent_bias):
+        """Take copies of weights (n_even, n_odd) and biases."""
         dtype = np.float32 if self.itemsize == 4 else np.float64
         weights = np.ascontiguousarray(weights, dtype)
         self.take_weights(
@@ -81,22 +77,18 @@ cdef class MeanField:
         )
         for name, bias, n_bytes in [
             ("odd", odd_bias, self.odd_bytes),
-            ("rest", odd_bias if odd_rest is None else odd_rest, self.odd_bytes),
             ("latent", latent_bias, self.latent_bytes),
         ]:
             self.memory[name] = aligned(max(PANEL_BYTES, n_bytes))
             self.memory[name].view(dtype)[: len(bias)] = bias
-        self.point(
-            address(self.memory["odd"]), address(self.memory["rest"]),
-            address(self.memory["latent"]),
-        )
+        self.point(address(self.memory["odd"]), address(self.memory["latent"]))
         return self
 
     cdef void point(
-        self, const char *odd_bias, const char *odd_rest, const char *latent_bias
+        self, const char *odd_bias, const char *latent_bias
     ) noexcept nogil:
         """Use biases where they are."""
-        self.odd_bias, self.odd_rest, self.latent_bias = odd_bias, odd_rest, latent_bias
+        self.odd_bias, self.latent_bias = odd_bias, latent_bias
 
     cdef void take_weights(
         self, const char *weights, Py_ssize_t n_bytes, int thread, int team
@@ -172,8 +164,8 @@ cdef class MeanField:
         self._begin(&block, &odd, &latent, seen, seen_bytes)
         self.hear(&odd, &block, self.even_rows, 0)
         if self.n_latent:
-            # To begin with, the layers above are taken to say what the given ones say:
-            # this, measured from where it says nothing, counts twice.
+            # To begin with, the layers above are taken to say what the given ones say,
+            # which counts twice.
             start = odd
             start.fields = block.start
             memcpy(start.fields, odd.fields, n * odd.n_bytes)
@@ -183,7 +175,7 @@ cdef class MeanField:
                     start.fields + r * odd.n_bytes,
                 )
                 self.leaves.add_scaled(
-                    self.odd_rest, -1.0, odd.n_bytes // PANEL_BYTES,
+                    self.odd_bias, -1.0, odd.n_bytes // PANEL_BYTES,
                     start.fields + r * odd.n_bytes,
                 )
             self.tell(&start, self.odd, &block, NULL, 0)

@@ -275,9 +275,7 @@ cdef class UnitTrainer:
             self.visible.room(self.leaves), self.hidden.room(self.leaves)
         )
         if self.field is not None:
-            self.field.point(
-                self.c_row, self.c_row, self.b_row + self.n_given * self.itemsize
-            )
+            self.field.point(self.c_row, self.b_row + self.n_given * self.itemsize)
             self.scratch_size = max(self.scratch_size, self.field.room())
         self.scratch = self._bytes("scratch", self.n_threads * self.scratch_size)
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from .units import Mixed, as_unit
+from .units import Mixed, as_unit, with_gaussian
 
 __all__ = ["Layered"]
 
@@ -206,3 +206,31 @@ def side_by_side(units, sizes):
         unit = as_unit(unit)
         parts += unit.parts if isinstance(unit, Mixed) else [(size, unit)]
     return Mixed(tuple(parts))
+
+
+def counted_from_origins(layers):
+    """Return the machine with Gaussian units counted from their means by themselves.
+
+    Parameters
+    ----------
+    layers : Layered
+        The machine.
+
+    Returns
+    -------
+    counted : Layered
+        The machine of what is left: biases of their neighbours make up for it.
+
+    origins : list of ndarray of shape (layer size,)
+        What is left out of every layer; 0 of units that are not Gaussian.
+    """
+    units, biases, origins = [], [np.asarray(b, float) for b in layers.biases], []
+    for unit, bias in zip(layers.units, biases, strict=True):
+        origin, variance = as_unit(unit)._gaussian(len(bias))
+        origins.append(origin)
+        far = origin.any()
+        units.append(with_gaussian(unit, 0 * origin, variance) if far else unit)
+    for k, weight in enumerate(layers.weights):
+        biases[k + 1] = biases[k + 1] + origins[k] @ weight
+        biases[k] = biases[k] + weight @ origins[k + 1]
+    return Layered(tuple(units), layers.weights, tuple(biases)), origins

@@ -1259,14 +1259,14 @@ MUTATIONS = [
     Mutation(
         "deep: mean field of real units begins at an origin of their scale",
         "_deep_machines.py",
-        "up.bias + origin @ up.weights[:n_visible]",
-        "up.bias",
+        "layers, origins = counted_from_origins(layers)",
+        "origins = [0.0 * np.asarray(bias) for bias in layers.biases]",
     ),
     Mutation(
         "deep: mean field upside down takes all units for bits",
         "_deep_machines.py",
-        "up.units,",
-        'as_unit("bernoulli").kernel(sum(self.sizes[1::2])),',
+        "as_unit(folded.units[1])",
+        'as_unit("bernoulli")',
     ),
     Mutation(
         "deep: weights of layers between are not halved",

@@ -13,6 +13,7 @@ from common import (
     assert_same,
     assert_same_model,
     fitted_state,
+    floats,
     outputs,
     random_dbm,
 )
@@ -118,16 +119,29 @@ def test_visible_means_of_any_units_from_the_top(hidden):
     assert v.std(axis=0).max() > 1e-4
 
 
+@floats
+@pytest.mark.parametrize("n_steps", [1, 25])
+@pytest.mark.parametrize("tolerance", [0.0, 1e-3])
 @pytest.mark.parametrize("hidden", [(4, 3), (4, 3, 2), (4, 3, 2, 2)], ids=str)
-def test_visible_means_far_from_zero_settle_before_mean_field_stops(hidden):
-    """What real units say first is far more than what they change later."""
-    model = random_dbm((3, *hidden), visible="gaussian", scale=0.7)
-    model.intercepts_[0] += 1e4
-    model.intercepts_[1] -= (1e4 / model.variance_) @ model.components_[0].T
-    top = generator(728).random((20, hidden[-1]))
-    settled = model.inverse_transform(top)
-    model.set_params(mean_field_tol=1e-3)
-    np.testing.assert_allclose(model.inverse_transform(top), settled, 0, 0.02)
+def test_mean_field_does_not_depend_on_where_the_data_lie(
+    hidden, tolerance, n_steps, dtype
+):
+    X, top = generator(733).normal(size=(20, 3)), generator(728).random((20, 3))
+    near, far = (
+        random_dbm(
+            (3, *hidden), visible="gaussian", output="all",
+            n_mean_field_steps=n_steps, mean_field_tol=tolerance,
+        )
+        for _ in range(2)
+    )  # fmt: skip
+    far.intercepts_[0] += 1e4
+    far.intercepts_[1] -= (1e4 / far.variance_) @ far.components_[0].T
+    found = [m.transform((X + at).astype(dtype)) for m, at in ((near, 0), (far, 1e4))]
+    rtol = 1e-9 if dtype == np.float64 else 0.01
+    np.testing.assert_allclose(found[1], found[0], rtol, rtol)
+    top = top[:, : hidden[-1]].astype(dtype)
+    near, far = (m.set_params(output="top").inverse_transform(top) for m in (near, far))
+    np.testing.assert_allclose(far - 1e4, near, rtol, rtol)
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.bool_, np.float32, sp.csr_array])

@@ -163,7 +163,7 @@ class Augmented:
         new = rows[~self.known[rows]]
         if len(new):
             seen = dense(self.X, new, self.machine.dtype)
-            self.kept[new] = self.machine.field.settle(seen)[0]
+            self.kept[new] = self.machine.settle(seen)[0]
             self.known[new] = True
         return np.hstack([dense(self.X, rows, self.machine.dtype), self.kept[rows]])
 
