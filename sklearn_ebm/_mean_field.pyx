@@ -12,8 +12,9 @@
 # tell each other only what has changed, which enters as the rows of weights of some
 # units. What is small beside the last largest change of the row, or less than a share
 # of the tolerance, is not told until it has added up to more. (A unit that tells its
-# mean is at its best given what the other side has told: the bound never falls in this
-# way, either. With a tolerance of 0 everything is told.)
+# mean is at its best given what the other side has told: the bound of what has been
+# told never falls in this way, either, that of all means by no more than what waits.
+# With a tolerance of 0 everything is told.)
 #
 # A row is done when no mean of its latent units moves by more than the tolerance, and
 # the odd units have told all but that share of it: else many that wait, each for less
