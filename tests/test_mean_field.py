@@ -2,11 +2,13 @@
 
 from itertools import pairwise
 
+import joblib
 import numpy as np
 import pytest
 from scipy.special import entr
 from threadpoolctl import threadpool_limits
 
+from common import run_on_instruction_sets
 from reference import generator
 from reference_deep import half_steps, mean_field
 from sklearn_ebm._mean_field import MeanField
@@ -151,6 +153,21 @@ def test_same_bits_on_any_number_of_threads(dtype, monkeypatch):
             assert effective_n_threads() == n_threads
             found.append(b"".join(x.tobytes() for x in kernel(*given, 30, 1e-3)))
     assert found[1:] == found[:1] * 2
+
+
+def everything():
+    return [
+        kernel(*machine(sizes, dtype, 0.5), 30, 1e-3)
+        for dtype in DTYPES
+        for sizes in SIZES
+    ]
+
+
+def test_every_instruction_set_gives_the_same_bits():
+    # (Changes are listed with other instructions where there are some for that.)
+    code = "import joblib, test_mean_field as t; print(joblib.hash(t.everything()))"
+    for printed in run_on_instruction_sets(["base", "avx2"], code):
+        assert printed.strip() == joblib.hash(everything())
 
 
 @pytest.mark.parametrize("columns, dtype", [(6, np.float64), (7, np.float32)])
