@@ -71,6 +71,11 @@ cdef class MeanField:
         self, Block *block, Side *odd, Side *latent, const char *seen,
         Py_ssize_t seen_bytes
     ) noexcept nogil
+    cdef void _count_twice(self, Block *block, const Side *odd) noexcept nogil
+    cdef void _exchange(
+        self, Block *block, const Side *says, const Side *odd, const Side *latent,
+        char *latent_means, Py_ssize_t latent_bytes
+    ) noexcept nogil
     cdef bint _all_done(
         self, Block *block, const Side *odd, const Side *latent
     ) noexcept nogil

@@ -165,29 +165,12 @@ cdef class MeanField:
         self._begin(&block, &odd, &latent, seen, seen_bytes)
         self.hear(&odd, &block, self.even_rows, 0)
         if self.n_latent:
-            # To begin with, the layers above are taken to say what the given ones say,
-            # which counts twice.
             start = odd
             start.fields = block.start
-            memcpy(start.fields, odd.fields, n * odd.n_bytes)
-            for r in range(n):
-                self.leaves.add_scaled(
-                    odd.fields + r * odd.n_bytes, 1.0, odd.n_bytes // PANEL_BYTES,
-                    start.fields + r * odd.n_bytes,
-                )
-                self.leaves.add_scaled(
-                    self.odd_bias, -1.0, odd.n_bytes // PANEL_BYTES,
-                    start.fields + r * odd.n_bytes,
-                )
-            self.tell(&start, self.odd, &block, NULL, 0)
-            self.hear(&latent, &block, self.odd_rows, 0)
-            self.tell(&latent, self.latent, &block, latent_means, latent_bytes)
-            self.hear(&odd, &block, self.even_rows, self.n_given)
+            self._count_twice(&block, &odd)
+            self._exchange(&block, &start, &odd, &latent, latent_means, latent_bytes)
             for _step in range(self.n_steps):
-                self.tell(&odd, self.odd, &block, NULL, 0)
-                self.hear(&latent, &block, self.odd_rows, 0)
-                self.tell(&latent, self.latent, &block, latent_means, latent_bytes)
-                self.hear(&odd, &block, self.even_rows, self.n_given)
+                self._exchange(&block, &odd, &odd, &latent, latent_means, latent_bytes)
                 if self._all_done(&block, &odd, &latent):
                     break
         if odd_means == NULL:
@@ -225,6 +208,29 @@ cdef class MeanField:
                 changes.index + r * changes.stride,
                 <char *> changes.value + r * changes.stride * self.itemsize, &moved,
             )
+
+    cdef void _count_twice(self, Block *block, const Side *odd) noexcept nogil:
+        """Find the fields to begin with.
+
+        The layers above are taken to say what the given ones say, which counts twice.
+        """
+        cdef Py_ssize_t r, n_panels = odd.n_bytes // PANEL_BYTES
+        cdef char *start
+        memcpy(block.start, odd.fields, block.n_rows * odd.n_bytes)
+        for r in range(block.n_rows):
+            start = block.start + r * odd.n_bytes
+            self.leaves.add_scaled(odd.fields + r * odd.n_bytes, 1.0, n_panels, start)
+            self.leaves.add_scaled(self.odd_bias, -1.0, n_panels, start)
+
+    cdef void _exchange(
+        self, Block *block, const Side *says, const Side *odd, const Side *latent,
+        char *latent_means, Py_ssize_t latent_bytes,
+    ) noexcept nogil:
+        """Odd units tell the latent ones, by the fields of `says`, and hear them."""
+        self.tell(says, self.odd, block, NULL, 0)
+        self.hear(latent, block, self.odd_rows, 0)
+        self.tell(latent, self.latent, block, latent_means, latent_bytes)
+        self.hear(odd, block, self.even_rows, self.n_given)
 
     cdef bint _all_done(
         self, Block *block, const Side *odd, const Side *latent

@@ -1163,8 +1163,8 @@ MUTATIONS = [
     Mutation(
         "deep: mean field begins with inputs that count once",
         "_mean_field.pyx",
-        "odd.fields + r * odd.n_bytes, 1.0,",
-        "odd.fields + r * odd.n_bytes, 0.0,",
+        "odd.fields + r * odd.n_bytes, 1.0, n_panels",
+        "odd.fields + r * odd.n_bytes, 0.0, n_panels",
     ),
     Mutation(
         "deep: rows that have settled are worked on",
