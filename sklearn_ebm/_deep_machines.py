@@ -40,19 +40,20 @@ class DeepMachine:
         # Gaussian units are counted from where they are by themselves: else mean field
         # would begin, and round, differently where the data lie elsewhere.
         layers, origins = counted_from_origins(layers)
-        folded = layers.folded()
         even, odd = (np.concatenate(origins[k::2]) for k in (0, 1))
         self.origins = even[:n_visible], even[n_visible:], odd
+        b, c = (np.concatenate(layers.biases[k::2]) for k in (0, 1))
         # (Upside down, the last layer is the visible one.)
         latent = side_by_side(layers.units[2::2] or ("bernoulli",), self.sizes[2::2])
+        hidden = side_by_side(layers.units[1::2], self.sizes[1::2])
         self.field = MeanField(
             as_unit(latent).kernel(n_even - n_visible),
-            as_unit(folded.units[1]).kernel(len(folded.biases[1])),
+            as_unit(hidden).kernel(len(c)),
             self.dtype,
             n_visible,
             n_steps=n_steps,
             tolerance=tolerance,
-        ).set(folded.weights[0], folded.biases[1], folded.biases[0][n_visible:])
+        ).set(self.machine.up.weights, c, b[n_visible:])
 
     def settle(self, X):
         """Mean field, side by side.

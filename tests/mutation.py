@@ -1265,7 +1265,7 @@ MUTATIONS = [
     Mutation(
         "deep: mean field upside down takes all units for bits",
         "_deep_machines.py",
-        "as_unit(folded.units[1])",
+        "as_unit(hidden)",
         'as_unit("bernoulli")',
     ),
     Mutation(
