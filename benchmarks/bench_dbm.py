@@ -4,7 +4,7 @@
 
 Machines of 784-500-1000 units, in float32. Mean field of 1 000 rows:
 
-- in a machine that is trained for two epochs on 10 000 images of MNIST (threshold),
+- in a machine that is trained for five epochs on 10 000 images of MNIST (threshold),
   test images: `transform` with the default tolerance, of 10 and of 25 steps;
 - in a random machine, rows with 13 % ones, 10 steps in which all is computed
   (tolerance 0).
@@ -82,9 +82,7 @@ def sweep(layers, v, top, rng):
 def trained_machine(path):
     """A deep machine that has learned MNIST, and test images."""
     train, test = load_mnist(path)
-    model = DBMTransformer(
-        SIZES[1:], n_iter=2, pretrain_n_iter=2, batch_size=100, random_state=0
-    )
+    model = DBMTransformer(SIZES[1:], n_iter=5, pretrain_n_iter=5, random_state=0)
     return model.fit(train[:10000] > 127), (test[:1000] > 127).astype(np.float32)
 
 
