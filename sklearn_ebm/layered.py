@@ -230,7 +230,10 @@ def counted_from_origins(layers):
         origins.append(origin)
         far = origin.any()
         units.append(with_gaussian(unit, 0 * origin, variance) if far else unit)
+    # (Not by BLAS, whose threads keep a processor busy for a while afterwards.)
     for k, weight in enumerate(layers.weights):
-        biases[k + 1] = biases[k + 1] + origins[k] @ weight
-        biases[k] = biases[k] + weight @ origins[k + 1]
+        if origins[k].any():
+            biases[k + 1] = biases[k + 1] + np.einsum("i,ij->j", origins[k], weight)
+        if origins[k + 1].any():
+            biases[k] = biases[k] + np.einsum("ij,j->i", weight, origins[k + 1])
     return Layered(tuple(units), layers.weights, tuple(biases)), origins
