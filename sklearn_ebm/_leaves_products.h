@@ -114,12 +114,10 @@ static void NAME(multiply)(int a_turned, int b_turned, ptrdiff_t m, ptrdiff_t n,
             const int direct = !b_turned && width == WIDE && m <= 2 * TALL;
             const REAL *terms =
                 direct ? b + t * b_stride + j : (const REAL *)columns;
-            if (direct)
-                ;
-            else if (b_turned)
+            if (b_turned)
                 NAME(pack_rows)(b + j * b_stride + t, b_stride, width, depth,
                                 (REAL *)columns);
-            else
+            else if (!direct)
                 NAME(pack_columns)(b + t * b_stride + j, b_stride, width,
                                    depth, (REAL *)columns);
             ptrdiff_t height;

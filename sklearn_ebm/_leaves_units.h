@@ -77,7 +77,7 @@ INLINE int32_t NAME(append_changes)(uint32_t bits, V change, ptrdiff_t first,
 
 /* List what has changed by more than `least` in a row of n panels since it was told, and
    by how much, and tell it; returns how many units these are.  most: OUT, the largest
-   change, if any is listed. */
+   change, also where none is listed. */
 static int32_t NAME(list_changes)(const char *means, char *told, ptrdiff_t n,
                                   double least, uint32_t *index, void *value,
                                   double *most)

@@ -1,4 +1,5 @@
-# A matrix packed in panels of 64 bytes of columns: [panel][row][64 bytes].
+# A matrix packed in panels of 64 bytes of columns: [panel][row][64 bytes]; or in slabs,
+# in which some panels are beside each other (Slabs).
 #
 # Rows are padded with zeros to whole squares, so that a packed matrix can be
 # transposed square by square; columns are padded to whole panels.
