@@ -71,7 +71,7 @@ def test_held_out_rows_are_not_trained_on(n_rows, fraction, wanted, rbm):
     unseen = model.visible_mean_ == 0
     assert unseen.sum() == wanted
     np.testing.assert_allclose(model.visible_mean_[~unseen], 1 / (n_rows - wanted))
-    start = clone(rbm).set_params(n_iter=0).fit(X)
+    start = clone(rbm).set_params(n_iter=0, centering=False).fit(X)
     biases, n = start.intercept_visible_, n_rows - wanted
     np.testing.assert_allclose(biases[unseen], np.log(0.5 / (n + 0.5)))
     np.testing.assert_allclose(biases[~unseen], np.log(1.5 / (n - 0.5)))
@@ -474,6 +474,7 @@ def test_sklearn_checks():
 def idle_model(hidden, **parameters):
     """A model of 64 features with these hidden biases, to be trained on."""
     model = model_with(np.zeros((len(hidden), 64)), hidden, np.zeros(64))
+    model._state |= {"components": model.components_}
     model._state |= {"intercept_hidden": model.intercept_hidden_}
     parameters = {"n_iter": 1, "learning_rate": 1e-9, **parameters}
     return model.set_params(warm_start=True, **parameters)

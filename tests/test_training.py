@@ -140,12 +140,22 @@ def test_mean_of_the_training_data(model, digits, labels):
     np.testing.assert_allclose(shown("fit", 300, 350), digits[300:350].mean(axis=0))
 
 
-def test_no_epochs_give_the_initial_model(digits):
-    model = BernoulliRBM(256, n_iter=0, random_state=0).fit(digits)
+@pytest.mark.parametrize("centering", [True, False])
+def test_no_epochs_give_the_initial_model(centering, digits):
+    model = BernoulliRBM(256, n_iter=0, centering=centering, random_state=0)
+    model.fit(digits)
     assert model.n_iter_ == 0
     assert all(len(entries) == 0 for entries in model.history_.values())
-    assert 0.009 < model.components_.std() < 0.011
-    np.testing.assert_array_equal(model.intercept_hidden_, 0)
+    weights, mean = model.components_, digits.mean(axis=0)
+    rate, size = (0.2, 1 / np.sqrt(256 * 0.2 * 0.8)) if centering else (0.5, 0.01)
+    # 16 384 normal numbers: their spread is known to half a percent.
+    assert 0.97 * size < weights.std() < 1.03 * size
+    odds = np.log((mean * 1797 + 0.5) / ((1 - mean) * 1797 + 0.5))
+    hidden, visible = model.intercept_hidden_, model.intercept_visible_
+    if centering:  # fields are log-odds where the other side is at its mean
+        hidden, visible = hidden + weights @ mean, visible + weights.sum(axis=0) * rate
+    np.testing.assert_allclose(hidden, np.log(rate / (1 - rate)), atol=1e-12)
+    np.testing.assert_allclose(visible, odds, atol=1e-12)
     assert model.transform(digits).shape == (len(digits), 256)
     assert model.h_samples_.shape == (10, 256)
 
@@ -210,10 +220,19 @@ def test_each_phase_is_a_mean_over_its_own_rows(persistent, n_rows, n_chains, di
 @pytest.mark.parametrize("persistent", [True, False])
 def test_centered_gradient(persistent, digits):
     X, rate = digits[:50], 0.1
-    plain = change(X, learning_rate=rate, centering=False, persistent=persistent)
-    found = change(X, learning_rate=rate, centering=True, persistent=persistent)
-    W, c, b = (plain[name] / rate for name in PARAMETERS)
-    W_, c_, b_ = (found[name] / rate for name in PARAMETERS)
+    step = BernoulliRBM(
+        5, learning_rate=rate, batch_size=50, average=False, persistent=persistent
+    )
+    step.set_params(n_iter=0, warm_start=True, random_state=0).fit(X)
+    step.set_params(n_iter=1)
+    # One goes on without centring from where the other starts.
+    plain = clone(step).set_params(n_iter=0).fit(X).set_params(n_iter=1)
+    plain.set_params(centering=False)
+    start = [getattr(step, name).copy() for name in PARAMETERS]
+    (W, c, b), (W_, c_, b_) = (
+        [(getattr(model, name) - x) / rate for name, x in zip(PARAMETERS, start)]
+        for model in (plain.fit(X), step.fit(X))
+    )
     mean = X.mean(axis=0)
     # The offset of the hidden units is whatever explains the visible biases ...
     offset = np.linalg.lstsq(W_.T, b - b_, rcond=None)[0]
@@ -228,19 +247,19 @@ def test_centered_gradient(persistent, digits):
 def give_way(model, moved, X, centering):
     """The model with its weights moved in a first step, besides their gradient.
 
-    A centred machine, whose offsets are the mean of the data and 1/2, stays
+    A centred machine, whose offsets are the mean of the data and 1/5, stays
     centred.
     """
     weights, hidden, visible = (model[name] for name in PARAMETERS)
     if centering:
-        hidden, visible = hidden - moved @ X.mean(axis=0), visible - 0.5 * moved.sum(0)
+        hidden, visible = hidden - moved @ X.mean(axis=0), visible - 0.2 * moved.sum(0)
     return dict(zip(PARAMETERS, (weights + moved, hidden, visible)))
 
 
 @pytest.mark.parametrize("centering", [True, False])
 def test_weight_decay_shrinks_the_weights(centering, digits):
     X, rate, decay = digits[:50], 0.1, 0.3
-    start = trained(X, 0)["components_"]
+    start = trained(X, 0, centering=centering)["components_"]
     free = change(X, learning_rate=rate, centering=centering)
     held = change(X, learning_rate=rate, centering=centering, weight_decay=decay)
     assert_close(held, give_way(free, -rate * decay * start, X, centering))
@@ -258,10 +277,11 @@ def test_weight_decay_shrinks_the_norm(digits):
 
 @pytest.mark.parametrize("centering", [True, False])
 def test_l1_decay_draws_weights_to_zero(centering, digits):
-    X, rate, decay = digits[:50], 0.1, 0.1
+    X, rate = digits[:50], 0.1
     free = trained(X, learning_rate=rate, centering=centering)
-    held = trained(X, learning_rate=rate, centering=centering, l1_decay=decay)
     weights = free["components_"]
+    decay = np.median(np.abs(weights)) / rate
+    held = trained(X, learning_rate=rate, centering=centering, l1_decay=decay)
     wanted = np.sign(weights) * np.maximum(np.abs(weights) - rate * decay, 0)
     assert_close(held, give_way(free, wanted - weights, X, centering))
     found = held["components_"]
@@ -361,7 +381,8 @@ def test_nesterov_without_momentum_is_no_matter(digits):
 @pytest.mark.parametrize("centering", [True, False])
 def test_sparsity_pulls_the_hidden_biases_only(centering, digits):
     X, rate, target, cost = digits[:50], 0.1, 0.2, 0.7
-    means = BernoulliRBM(5, n_iter=0, random_state=0).fit(X).transform(X).mean(axis=0)
+    model = BernoulliRBM(5, n_iter=0, centering=centering, random_state=0)
+    means = model.fit(X).transform(X).mean(axis=0)
     free = trained(X, learning_rate=rate, centering=centering)
     held = trained(
         X,

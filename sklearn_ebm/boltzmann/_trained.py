@@ -32,7 +32,14 @@ from ..monitoring import (
 )
 from ._base import FittedRBM, layered, means_of
 from ._snapshot import Snapshot
-from ._starts import SMALL, first_chains, log_odds, weighted_sums
+from ._starts import (
+    CENTRED_RATE,
+    SMALL,
+    centred_start,
+    first_chains,
+    log_odds,
+    weighted_sums,
+)
 from ._structure import check_structure
 
 # Share of a minibatch's mean in the running mean of the hidden units, which
@@ -405,13 +412,18 @@ class TrainedRBM(Training, FittedRBM):
 
     def _first_state(self, components, X, dtype, division):
         """Parameters to begin with, by what the units are, from random weights."""
-        odds = log_odds(division.column_means, division.n_rows)
-        return {
-            "components": components.astype(dtype),
-            "intercept_hidden": np.zeros(self.n_components, dtype),
-            "intercept_visible": odds.astype(dtype),
-            "hidden_offset": np.full(self.n_components, 0.5, dtype),
+        mean = division.column_means
+        hidden, visible = np.zeros(self.n_components), log_odds(mean, division.n_rows)
+        rate = np.full(self.n_components, CENTRED_RATE if self.centering else 0.5)
+        if self.centering:
+            components, hidden, visible = centred_start(components, mean, visible, rate)
+        parameters = {
+            "components": components,
+            "intercept_hidden": hidden,
+            "intercept_visible": visible,
+            "hidden_offset": rate,
         }
+        return {name: x.astype(dtype) for name, x in parameters.items()}
 
     def _kernel(self, rows, **settings):
         """Return the kernel that trains machines of such units."""
