@@ -87,14 +87,14 @@ def fields(X, weights, bias, neighbours=1):
     """Bias + X @ weights in their dtype, one active unit after the other.
 
     With neighbours > 1, so many units of X at a time are added up by themselves
-    before their sum is added to the rest.
+    before their sum is added to the rest. (Units that are off add zeros.)
     """
     out = np.tile(np.asarray(bias, weights.dtype), (len(X), 1))
+    columns = np.asarray(X, weights.dtype).T[:, :, np.newaxis]
     for start in range(0, len(weights), neighbours):
-        part = np.zeros_like(out)
-        for i in range(start, min(start + neighbours, len(weights))):
-            on = X[:, i] != 0
-            part[on] += X[on, i, np.newaxis].astype(weights.dtype) * weights[i]
+        part = columns[start] * weights[start]
+        for i in range(start + 1, min(start + neighbours, len(weights))):
+            part += columns[i] * weights[i]
         out += part
     return out
 
