@@ -53,17 +53,23 @@ class Way:
 
     def means(self, X):
         """Means of the units."""
-        return evaluate(self.units, self.fields(X), Wanted.MEANS)
+        return self.means_at(self.fields(X))
+
+    def means_at(self, fields):
+        """Means of units with these fields."""
+        return evaluate(self.units, fields, Wanted.MEANS)
 
     def means_in_chunks(self, X):
         """Means of the units for any number of rows, some of them at a time."""
         return np.vstack([self.means(chunk) for chunk in chunks(X, self.dtype)])
 
     def draw(self, X, key, step, purpose):
-        """Means of the units, and draws."""
-        fields = self.fields(X)
-        drawn = evaluate(self.units, fields, Wanted.DRAWS, key, step, int(purpose))
-        return evaluate(self.units, fields, Wanted.MEANS), drawn
+        """Draws of the units."""
+        return self.draw_at(self.fields(X), key, step, purpose)
+
+    def draw_at(self, fields, key, step, purpose):
+        """Draws of units with these fields."""
+        return evaluate(self.units, fields, Wanted.DRAWS, key, step, int(purpose))
 
     def log_partition(self, X):
         """Logarithm of the sum over the units, a number a row."""
@@ -116,19 +122,21 @@ class Machine:
         return evaluate(self.down.units, fields, Wanted.DRAWS, key, step, purpose)
 
     def sweep(self, X, key, step, keep=0.0):
-        """Means of visible units after a sweep from X, and draws.
+        """Fields of visible units after a sweep from X, and draws.
 
-        Gaussian units keep that share of their distance from these means. Independent
+        Gaussian units keep that share of their distance from their means. Independent
         draws being normal around them, what follows is the exact solution of the
         Langevin equation ``dv = -(v - mean) dt + sqrt(2) deviation dB`` at the time
         ``-log(keep)``, and leaves that normal distribution as it is.
         """
-        _, hidden = self.up.draw(X, key, step, Purpose.DRAW_HIDDEN)
-        means, drawn = self.down.draw(hidden, key, step, Purpose.DRAW_VISIBLE)
+        hidden = self.up.draw(X, key, step, Purpose.DRAW_HIDDEN)
+        fields = self.down.fields(hidden)
+        drawn = self.down.draw_at(fields, key, step, Purpose.DRAW_VISIBLE)
         if keep:
+            means = self.down.means_at(fields)
             near = keep * (X - means) + (1 - keep**2) ** 0.5 * (drawn - means)
             drawn = np.where(self.gaussian, means + near, drawn)
-        return means, drawn
+        return fields, drawn
 
     def run(self, X, n_steps, key, step, fixed=None, keep=0.0):
         """Advance chains by some sweeps, in place; fixed units keep their values."""

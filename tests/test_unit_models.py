@@ -226,7 +226,7 @@ def test_chains_of_finite_hidden_layers(visible, hidden, dtype):
         chains = sampler.step(chains, n_steps)
         assert column_p_values(unit, chains.visible, p, fields).min() > least
         counter = KEY, n_steps, Purpose.DRAW_HIDDEN
-        above = machine.up.draw(chains.visible, *counter)[1]
+        above = machine.up.draw(chains.visible, *counter)
         counts = np.bincount(numbers(above, states), None, len(states))
         assert chi_square_p_value(counts, p) > least
 
@@ -290,7 +290,7 @@ def test_langevin_steps_leave_the_model_as_it_is(visible, hidden, time, dtype):
         chains = sampler.step(chains, n_steps)
         assert column_p_values(unit, chains.visible, p, fields).min() > least
         counter = KEY, n_steps, Purpose.DRAW_HIDDEN
-        above = sampler.machine.up.draw(chains.visible, *counter)[1]
+        above = sampler.machine.up.draw(chains.visible, *counter)
         counts = np.bincount(numbers(above, states), None, len(states))
         assert chi_square_p_value(counts, p) > least
 

@@ -232,7 +232,7 @@ class FittedDBN(
         states = np.concatenate(list(chunks(X, rows.dtype, encoder(below[0]))))
         for number, rbm in enumerate(below):
             up = Machine(rbm._layered(), rows.dtype).up
-            _, states = up.draw(states, key, step + number, Purpose.DRAW_HIDDEN)
+            states = up.draw(states, key, step + number, Purpose.DRAW_HIDDEN)
         return states
 
     def _draw_down(self, states, key, step):
@@ -241,7 +241,7 @@ class FittedDBN(
         states = np.asarray(states, self.components_[0].dtype)
         for number, rbm in enumerate(rbms[-2::-1]):
             down = Machine(rbm._layered(), states.dtype).down
-            _, states = down.draw(states, key, step + number, Purpose.DRAW_VISIBLE)
+            states = down.draw(states, key, step + number, Purpose.DRAW_VISIBLE)
         return rbms[0]._decode(states)
 
     def top_rbm(self):

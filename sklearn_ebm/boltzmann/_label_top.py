@@ -298,7 +298,7 @@ def sample(model, n_samples, y, n_gibbs_steps, random_state):
     for number in reversed(range(n_below)):
         down = Machine(_layers(model, number), states.dtype).down
         at = step + n_below - 1 - number
-        _, states = down.draw(states, key ^ PASS_KEY, at, Purpose.DRAW_VISIBLE)
+        states = down.draw(states, key ^ PASS_KEY, at, Purpose.DRAW_VISIBLE)
     return np.asarray(states, model.coefs_[0].dtype)
 
 

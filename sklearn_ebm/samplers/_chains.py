@@ -281,9 +281,10 @@ class Gibbs:
             Drawn with these means.
         """
         if self.machine is not None:
-            means, visible = self.machine.sweep(
+            fields, visible = self.machine.sweep(
                 chains.visible, chains.key, step, self.keep
             )
+            means = self.machine.down.means_at(fields)
             return self._hold(chains, means), self._hold(chains, visible)
         rows = Rows(chains.visible, self.dtype)
         hidden = np.empty((rows.n_rows, self.up.n_units), dtype=bool)
