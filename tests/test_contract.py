@@ -28,9 +28,11 @@ from common import (
     PUBLIC_ESTIMATORS,
     assert_same,
     assert_same_model,
+    brief,
     draws,
     every_estimator,
     every_rbm,
+    few_samples,
     fit,
     fitted,
     fitted_floats,
@@ -39,7 +41,7 @@ from common import (
     labels_for,
     name_of,
     outputs,
-    run_python,
+    run_on_threads,
 )
 from sklearn_ebm import BernoulliRBM, RBMImputer
 
@@ -53,9 +55,18 @@ every_latent = pytest.mark.parametrize(
 # ---- scikit-learn's own checks ----
 
 
+# Those that want something to have been learned.
+LEARNING = {
+    "check_classifiers_train",
+    "check_regressors_train",
+    "check_class_weight_classifiers",
+}
+
+
 @parametrize_with_checks(PUBLIC_ESTIMATORS)
 def test_sklearn_checks(estimator, check):
-    check(estimator)
+    learning = check.func.__name__ in LEARNING
+    check(estimator if learning else brief(estimator))
 
 
 def test_every_public_estimator_is_listed():
@@ -124,7 +135,7 @@ def test_copy_goes_on_like_the_original(estimator, digits, tmp_path):
 
 
 def test_pickles_reach_another_process(digits, tmp_path):
-    # All at once: a process takes a second to start.
+    # All at once, in one that other tests use: a process takes a second to start.
     models = [fitted(estimator) for estimator in BRIEF_ESTIMATORS]
     joblib.dump((models, digits), tmp_path / "models.joblib")
     code = (
@@ -133,7 +144,7 @@ def test_pickles_reach_another_process(digits, tmp_path):
         "print(*(joblib.hash(common.outputs(model, X)) for model in models))"
     )
     wanted = [joblib.hash(outputs(model, digits)) for model in models]
-    assert run_python(code).split() == wanted
+    assert run_on_threads([1], code)[0].split() == wanted
 
 
 @every_estimator
@@ -221,7 +232,7 @@ def test_float_dtype_is_kept(estimator, dtype, digits):
     if hasattr(model, "reconstruct"):
         assert model.reconstruct(X).dtype == dtype
     if hasattr(model, "sample"):
-        assert model.sample(3).dtype == dtype
+        assert few_samples(model).dtype == dtype
     for other in (np.float32, np.float64):
         assert model.transform(X.astype(other)).dtype == other
 
@@ -353,7 +364,7 @@ def test_global_generator_is_left_alone(estimator, digits):
     model = go_on(fit(clone(estimator), digits[:100]), digits[:100])
     draws(model, digits[:10])
     if hasattr(model, "sample"):
-        model.sample(3, random_state=0)
+        few_samples(model, random_state=0)
     assert joblib.hash(np.random.get_state()) == before
 
 
@@ -438,16 +449,17 @@ def test_grid_search_over_a_pipeline(n_jobs, digits, labels):
     ids=name_of,
 )
 def test_grid_search_needs_no_scorer(estimator, digits):
-    grid = {"n_components": [1, 16]}
+    grid = {"n_components": [1, 8]}
     if "hidden_layer_sizes" in estimator.get_params():
-        grid = {"hidden_layer_sizes": [(1, 1), (16, 4)]}
+        grid = {"hidden_layer_sizes": [(1, 1), (8, 3)]}
     elif "n_joint" in estimator.get_params():
         grid = {"n_joint": [1, 8]}
     estimator = clone(estimator)
     if "n_iter" in estimator.get_params():
         estimator.set_params(n_iter=2)
     search = GridSearchCV(estimator, grid, cv=2, error_score="raise")
-    X = digits[:150]
+    # So few columns that every normaliser is exact and costs nothing.
+    X = digits[:150, 18:29]
     fit(search, X)
     y = labels_for(search, X)
     assert search.score(X, *y) == search.best_estimator_.score(X, *y)
