@@ -50,7 +50,10 @@ def assert_close(actual, expected, dtype, *, exact=False):
     tolerance = 0 if exact else 1e-5 if dtype == np.float32 else 1e-13
     for x, y in zip(actual, expected, strict=True):
         assert x.dtype == dtype
-        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+        assert x.shape == np.shape(y)
+        # (A tenth of the time of NumPy's own assertion, which tells more.)
+        if not (np.abs(x - y) <= tolerance * (1 + np.abs(y))).all():
+            np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
 
 
 def check_training(
