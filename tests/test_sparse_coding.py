@@ -552,8 +552,11 @@ def test_data_that_are_refused(patches):
 
 def sparse_rows(n, n_features, density, dtype=np.float64):
     """Rows of which most values are zero, as CSR; some have none that is not."""
-    rows = sp.random(n, n_features, density, random_state=0, dtype=dtype)
-    return sp.csr_array(rows)
+    rng = np.random.default_rng(0)
+    n_values = int(density * n * n_features)
+    where = rng.integers(n, size=n_values), rng.integers(n_features, size=n_values)
+    values = rng.random(n_values).astype(dtype)
+    return sp.csr_array((values, where), shape=(n, n_features))
 
 
 @floats
