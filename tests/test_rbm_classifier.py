@@ -424,6 +424,24 @@ def test_one_step_of_sample_has_its_law(y):
     assert_law(np.bincount(number_of(found), minlength=8), wanted)
 
 
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_every_step_of_sample_draws_labels_anew(n_steps):
+    """From bits that are all on, which one of two labels goes with."""
+    weights, of_labels = 3 * np.eye(3), np.tile([1.5, -1.5], (3, 1))
+    low = np.full(3, -1.5)
+    parameters = weights, of_labels, low, low, -of_labels.sum(axis=0) / 2
+    log_p = joint(parameters)
+    up, down = softmax(log_p, axis=2), softmax(log_p, axis=(0, 1))
+    law = np.zeros((8, 2))  # of (v, y)
+    law[7] = softmax(logsumexp(log_p[7], axis=1))
+    for _ in range(n_steps):
+        law = down @ np.einsum("vy,vyh", law, up)
+    found = model_with(parameters).sample(
+        40_000, n_gibbs_steps=n_steps, init=np.ones((40_000, 3)), random_state=SEED
+    )
+    assert_law(np.bincount(number_of(found), minlength=8), law.sum(axis=1))
+
+
 def test_samples_of_a_class_look_like_it(digits, labels):
     known = labels < 2
     model = RBMClassifier(
