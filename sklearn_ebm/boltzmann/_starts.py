@@ -13,8 +13,8 @@ from .._units import Kind, Wanted, evaluate
 # on, the share of the variance that hidden units explain, and the largest norm of
 # their weights in standard deviations of the features.
 START_RATE, START_SHARE, START_NORM = 0.1, 0.5, 2.0
-# How often the hidden units of bits are on at first, if they are centred, as which they
-# stay near to that: those that are seldom on are better features (benchmarks/README.md).
+# How often hidden units are on at first in a centred machine of bits, where they stay
+# near to that: those that are seldom on are better features (benchmarks/README.md).
 CENTRED_RATE = 0.2
 # Standard deviation of weights that start small.
 SMALL = 0.01
