@@ -46,9 +46,7 @@ X_test, y_test, _ = with_moves(parts[1], parts[3])
 folds = list(GroupKFold(n_splits=2).split(X_train, groups=digit))
 
 settings = {"n_components": 200, "learning_rate": 0.06, "n_iter": 10}
-# Without centring the hidden units are sooner rarely on, each for something of its own:
-# better features for a classifier, though not a better model of the digits.
-rbm = BernoulliRBM(**settings, centering=False, verbose=1, random_state=0)
+rbm = BernoulliRBM(**settings, verbose=1, random_state=0)
 lines = []
 for name, features in [
     ("raw pixels", "passthrough"),

@@ -33,7 +33,7 @@ def log_odds(mean, n_rows):
     return np.log((n_rows * mean + 0.5) / (n_rows * (1 - mean) + 0.5))
 
 
-def centred_start(components, mean, odds, rate):
+def centred_start(components, odds, rate):
     """Parameters that centred machines of bits start from.
 
     Parameters
@@ -41,8 +41,8 @@ def centred_start(components, mean, odds, rate):
     components : ndarray of shape (n_hidden, n_visible)
         Small random weights.
 
-    mean, odds : ndarray of shape (n_visible,)
-        Means of the features, and their log-odds.
+    odds : ndarray of shape (n_visible,)
+        Log-odds of the features in the data.
 
     rate : ndarray of shape (n_hidden,)
         How often the hidden units are to be on.
@@ -50,9 +50,10 @@ def centred_start(components, mean, odds, rate):
     Returns
     -------
     components : ndarray of shape (n_hidden, n_visible)
-        Weights of such a size that the field of a unit, of either side, has a standard
-        deviation of 1 at most: from small ones, training is long in leaving the plateau
-        where hidden units say nothing, at low rates or in few minibatches.
+        Weights in proportion to the deviation of their features, and of such a size
+        that no field deviates by more than 1: from small ones, training is long in
+        leaving the plateau where hidden units say nothing, at low rates or in few
+        minibatches.
 
     hidden : ndarray of shape (n_hidden,)
         Biases that make the fields the log-odds of the rates where the data are at
@@ -61,9 +62,10 @@ def centred_start(components, mean, odds, rate):
     visible : ndarray of shape (n_visible,)
         The like for the other side.
     """
-    mean = np.clip(mean, 0, 1)
-    spread = max((mean * (1 - mean)).sum(), (rate * (1 - rate)).sum())
-    weights = components / (SMALL * np.sqrt(spread))
+    mean = expit(odds)
+    variance = mean * (1 - mean)
+    spread = max((4 * variance**2).sum(), (rate * (1 - rate)).sum())
+    weights = components * np.sqrt(4 * variance / spread) / SMALL
     hidden = logit(rate) - weighted_sums(weights, mean)
     return weights, hidden, odds - weighted_sums(weights.T, rate)
 

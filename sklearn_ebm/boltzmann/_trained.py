@@ -412,11 +412,11 @@ class TrainedRBM(Training, FittedRBM):
 
     def _first_state(self, components, X, dtype, division):
         """Parameters to begin with, by what the units are, from random weights."""
-        mean = division.column_means
-        hidden, visible = np.zeros(self.n_components), log_odds(mean, division.n_rows)
+        visible = log_odds(division.column_means, division.n_rows)
+        hidden = np.zeros(self.n_components)
         rate = np.full(self.n_components, CENTRED_RATE if self.centering else 0.5)
         if self.centering:
-            components, hidden, visible = centred_start(components, mean, visible, rate)
+            components, hidden, visible = centred_start(components, visible, rate)
         parameters = {
             "components": components,
             "intercept_hidden": hidden,
