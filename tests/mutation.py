@@ -86,6 +86,7 @@ REBUILD = {
     "boltzmann/_dbm_pretraining.py": [],
     "boltzmann/_fitted_dbm.py": [],
     "boltzmann/_sampling.py": [],
+    "boltzmann/_starts.py": [],
     "boltzmann/_trained_dbm.py": [],
     "boltzmann/_fitted_classifier.py": [],
     "boltzmann/_fine_tuned.py": [],
@@ -1273,6 +1274,18 @@ MUTATIONS = [
         "boltzmann/_dbm_pretraining.py",
         "0.5 if 0 < k < last else 1.0",
         "1.0",
+    ),
+    Mutation(
+        "hidden units do not start at their rates where data are at their mean",
+        "boltzmann/_starts.py",
+        "logit(rate) - weighted_sums(weights, mean)",
+        "logit(rate)",
+    ),
+    Mutation(
+        "the first weights do not know how much features vary",
+        "boltzmann/_starts.py",
+        "components * np.sqrt(4 * variance / spread) / SMALL",
+        "components / np.sqrt(spread) / SMALL",
     ),
     Mutation(
         "deep: the lowest layer is pretrained with its input once",

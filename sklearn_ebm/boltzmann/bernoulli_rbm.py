@@ -112,8 +112,9 @@ class BernoulliRBM(TrainedRBM):
     centering : bool, default=True
         Whether to follow the centred gradient, which subtracts the means of the
         data and of the hidden units. It makes learning insensitive to the
-        coding (0 for black or 0 for white) and better conditioned. The fitted
-        attributes are those of the plain model either way.
+        coding (0 for black or 0 for white) and better conditioned, and begins
+        with weights that are not small and hidden units that are on a fifth of the
+        time. The fitted attributes are those of the plain model either way.
 
     learning_rate_schedule : {"constant", "linear"}, default="constant"
         "linear" lets the learning rate fall linearly to zero over the `n_iter`
