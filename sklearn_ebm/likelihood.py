@@ -239,7 +239,7 @@ def log_partition(
     >>> from sklearn_ebm import BernoulliRBM
     >>> from sklearn_ebm.likelihood import log_partition
     >>> X = np.array([[0, 1], [1, 0]])
-    >>> rbm = BernoulliRBM(n_components=3, n_iter=0, random_state=0).fit(X)
+    >>> rbm = BernoulliRBM(3, n_iter=0, centering=False, random_state=0).fit(X)
     >>> round(float(log_partition(rbm)), 1)  # close to log 2 ** 5
     3.5
     >>> estimate = log_partition(rbm, "ais", random_state=0)
@@ -526,7 +526,7 @@ def log_likelihood(model, X, log_z=None, **settings):
     >>> from sklearn_ebm import BernoulliRBM
     >>> from sklearn_ebm.likelihood import log_likelihood
     >>> X = np.array([[0, 1], [1, 0]])
-    >>> rbm = BernoulliRBM(n_components=3, n_iter=0, random_state=0).fit(X)
+    >>> rbm = BernoulliRBM(3, n_iter=0, centering=False, random_state=0).fit(X)
     >>> result = log_likelihood(rbm, X)
     >>> round(float(result), 1), result.method, result.samples.shape
     (-1.4, 'exact', (2,))

@@ -63,7 +63,7 @@ class TrainingMonitor(ScoringMonitor):
     >>> rbm.fit(X).n_iter_
     3
     >>> [round(epoch["hidden_activity"], 1) for epoch in monitor.get_logs().data]
-    [0.5, 0.5, 0.5]
+    [0.3, 0.3, 0.3]
     """
 
     def __init__(self, scoring=None):
