@@ -474,8 +474,8 @@ def test_sklearn_checks():
 def idle_model(hidden, **parameters):
     """A model of 64 features with these hidden biases, to be trained on."""
     model = model_with(np.zeros((len(hidden), 64)), hidden, np.zeros(64))
-    model._state |= {"components": model.components_}
-    model._state |= {"intercept_hidden": model.intercept_hidden_}
+    start = {"components": model.components_}
+    model._state |= start | {"intercept_hidden": model.intercept_hidden_}
     parameters = {"n_iter": 1, "learning_rate": 1e-9, **parameters}
     return model.set_params(warm_start=True, **parameters)
 
