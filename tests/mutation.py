@@ -1278,14 +1278,14 @@ MUTATIONS = [
     Mutation(
         "hidden units do not start at their rates where data are at their mean",
         "boltzmann/_starts.py",
-        "logit(rate) - weighted_sums(weights, mean)",
-        "logit(rate)",
+        "biases[k + 1] - weighted_sums(weight.T, means[k])",
+        "biases[k + 1]",
     ),
     Mutation(
         "the first weights do not know how much features vary",
         "boltzmann/_starts.py",
-        "components * np.sqrt(4 * variance / spread) / SMALL",
-        "components / np.sqrt(spread) / SMALL",
+        "np.sqrt(4 * variance / max(heard))",
+        "np.sqrt(np.ones_like(variance) / max(heard))",
     ),
     Mutation(
         "deep: the lowest layer is pretrained with its input once",

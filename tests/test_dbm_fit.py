@@ -60,10 +60,13 @@ def trained(model):
     return state["components"].T, *(state[name] for name in names)
 
 
-def drawn_at(bias, n_chains, key):
-    return evaluate(
-        BERNOULLI.kernel(len(bias)), np.tile(bias, (n_chains, 1)), Wanted.DRAWS, key=key
-    )
+def drawn_at(fields, n_chains, key):
+    units = BERNOULLI.kernel(len(fields))
+    return evaluate(units, np.tile(fields, (n_chains, 1)), Wanted.DRAWS, key=key)
+
+
+def log_odds(mean):
+    return np.log(mean / (1 - mean))
 
 
 def pretrained_by_hand(model, X):
@@ -79,26 +82,36 @@ def pretrained_by_hand(model, X):
     log_variance = state["log_variance"][: sizes[0]]
     gaussian = model._columns().gaussian
     units = model._columns().unit
+    even = np.concatenate([np.zeros(sizes[0]), state["latent_offset"]])
+    on = trained(model)[0], state["hidden_offset"], even
+    on = unfolded(on, sizes).biases[1:]
     n_layers = len(weights)
     for k in range(n_layers):
         below, above = weights[k].shape
         first, last = k == 0, k == n_layers - 1
         real = gaussian if first else np.zeros(below, bool)
         key = state["key"] ^ (LAYER_KEY + k)
+        # With neighbours on one side only, what comes from it counts twice.
+        up = 2.0 if first and not last else 1.0
+        down = 2.0 if last and not first else 1.0
+        mean, before = rows.mean(axis=0), biases[k]
+        if model.centering and not gaussian.any():
+            odds = log_odds((rows.sum(axis=0) + 0.5) / (len(rows) + 1))
+            biases[k] = odds - down * (weights[k] @ on[k])
+            biases[k + 1] = log_odds(on[k]) - up * (mean @ weights[k])
+        seen = mean / np.exp(log_variance) if first else mean
+        fields = biases[k + 1] + up * (seen @ weights[k])
         twin = reference_units.UnitTrainer(
             (units if first else BERNOULLI).kernel(below), BERNOULLI.kernel(above),
             (weights[k], biases[k + 1], biases[k],
              log_variance if first else np.zeros(below)),
-            drawn_at(biases[k + 1], model.n_chains or model.batch_size, key), key,
-            rows.mean(axis=0) * model.centering, np.full(above, 0.5) * model.centering,
+            drawn_at(fields, model.n_chains or model.batch_size, key), key,
+            mean * model.centering, on[k] * model.centering,
             real, real, np.zeros(below), np.ones(below), step=1,
             momentum=model.momentum, weight_decay=model.weight_decay,
             offset_rate=OFFSET_RATE * model.centering,
             velocity=(0.0, 0.0, 0.0) if model.momentum else None,
-            clip=0.0,
-            # With neighbours on one side only, what comes from it counts twice.
-            up_scale=2.0 if first and not last else 1.0,
-            down_scale=2.0 if last and not first else 1.0,
+            clip=0.0, up_scale=up, down_scale=down,
         )  # fmt: skip
         n_batches = -(-len(X) // model.batch_size)
         for epoch in range(model.pretrain_n_iter):
@@ -111,13 +124,42 @@ def pretrained_by_hand(model, X):
                 part = order[n * model.batch_size : (n + 1) * model.batch_size]
                 twin.minibatch(rows[part], rate)
         weights[k], c, b, variances = twin.machine
-        biases[k] = b if first else (biases[k] + b) / 2
+        biases[k] = b if first else (before + b) / 2
         biases[k + 1] = c
         log_variance = variances if first else log_variance
         rows = twin.hidden_means(rows)
         if not first and not last:
             weights[k] = weights[k] / 2
     return weights, biases, log_variance
+
+
+@pytest.mark.parametrize("centering", [True, False])
+@pytest.mark.parametrize("hidden", [(200,), (200, 150), (200, 150, 100)], ids=str)
+def test_where_machines_of_bits_start(hidden, centering):
+    mean = generator(753).random(60)
+    X = (generator(754).random((300, 60)) < mean).astype(float)
+    options = {"centering": centering, "n_iter": 0, "pretrain_n_iter": 0}
+    model = DBMTransformer(hidden, random_state=0, **options).fit(X)
+    rate = 0.2 if centering else 0.5
+    means = [(X.sum(axis=0) + 0.5) / 301, *(np.full(n, rate) for n in hidden)]
+    weights, biases = [w.T for w in model.components_], list(model.intercepts_)
+    fields = list(biases)
+    for k, weight in enumerate(weights):
+        below, above = (m * (1 - m) for m in means[k : k + 2])
+        if centering:  # fields are log-odds where neighbours are at their means
+            fields[k] = fields[k] + weight @ means[k + 1]
+            fields[k + 1] = fields[k + 1] + means[k] @ weight
+        sizes = 0.01
+        if centering:
+            # Fields of independent units then have variances of at most 1 where a
+            # layer hears from one side, 1/4 from each where from two.
+            largest = max((4 * below**2).sum(), above.sum())
+            sizes = 2 * np.sqrt(below / largest)[:, np.newaxis]
+            sizes = sizes / (1 if len(hidden) == 1 else 2)
+        # At least 12 000 normal numbers: their spread is known to half a percent.
+        assert 0.975 < (weight / sizes).std() < 1.025
+    for found, wanted in zip(fields, means, strict=True):
+        np.testing.assert_allclose(found, log_odds(wanted), atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", DATA)

@@ -1,6 +1,7 @@
 """Greedy pretraining of deep Boltzmann machines, a layer at a time."""
 
 import numpy as np
+from scipy.special import logit
 
 from .._machines import Way, chunks
 from .._rows import Rows
@@ -9,6 +10,7 @@ from .._unit_trainer import UnitTrainer
 from .._units import Wanted, evaluate
 from ..layered import blocks, unfolded
 from ..units import UNBOUNDED, as_unit, kinds_of
+from ._starts import log_odds, weighted_sums
 from ._trained import OFFSET_RATE
 
 BERNOULLI = as_unit("bernoulli")
@@ -58,11 +60,17 @@ def pretrain(estimator, X, rows, division):
         up = 2.0 if k == 0 < last else 1.0
         down = 2.0 if k == last > 0 else 1.0
         share = 0.5 if 0 < k < last else 1.0
+        below = np.array(biases[k])
+        if estimator._of_centred_bits():
+            # Biases that these layers have to themselves.
+            mean, rate = rows.column_means, offsets[k + 1]
+            odds = log_odds(mean, division.n_rows)
+            biases[k][...] = odds - down * weighted_sums(weights[k], rate)
+            biases[k + 1][...] = logit(rate) - up * weighted_sums(weights[k].T, mean)
         trainer = _trainer(
-            estimator, rows, k, weights[k], connected[k], biases, up, down
+            estimator, rows, k, weights[k], connected[k], biases, offsets, up, down
         )
         run = Run(trainer, division)
-        below = np.array(biases[k])
         for epoch in range(estimator.pretrain_n_iter):
             rates = minibatch_rates(
                 _learning_rate(estimator, k),
@@ -102,7 +110,7 @@ def _learning_rate(estimator, k):
     return UNBOUNDED_RATE if unbounded else RATE
 
 
-def _trainer(estimator, rows, k, weights, connected, biases, up, down):
+def _trainer(estimator, rows, k, weights, connected, biases, offsets, up, down):
     """A kernel that trains layers k and k + 1."""
     n_visible, n_hidden = weights.shape
     state, columns, first = estimator._state, estimator._columns(), k == 0
@@ -110,6 +118,10 @@ def _trainer(estimator, rows, k, weights, connected, biases, up, down):
     key = state["key"] ^ (LAYER_KEY + k)
     centred = estimator.centering
     seen = (rows.column_means - shift) / scale
+    variance = np.exp(state["log_variance"][:n_visible].astype(float)) if first else 1.0
+    fields = biases[k + 1] + up * weighted_sums(
+        weights.T.astype(float), seen / variance
+    )
     trainer = UnitTrainer(
         rows,
         (columns.unit if first else BERNOULLI).kernel(n_visible),
@@ -119,12 +131,12 @@ def _trainer(estimator, rows, k, weights, connected, biases, up, down):
         biases[k],
         state["log_variance"][:n_visible] if first else 0.0,
         batch_size=estimator.batch_size,
-        chains=_chains(estimator, biases[k + 1], key),
+        chains=_chains(estimator, fields, key),
         key=key,
         step=1,
         n_gibbs_steps=1,
         visible_offset=seen if centred else 0.0,
-        hidden_offset=0.5 if centred else 0.0,
+        hidden_offset=offsets[k + 1] if centred else 0.0,
         gaussian=columns.gaussian if first else False,
         learned=columns.learned if first else False,
         shift=shift,
@@ -141,13 +153,16 @@ def _trainer(estimator, rows, k, weights, connected, biases, up, down):
     return trainer
 
 
-def _chains(estimator, bias, key):
-    """First states of the persistent chains, or None for contrastive divergence."""
+def _chains(estimator, fields, key):
+    """First states of persistent chains: hidden units of the mean of the data.
+
+    None for contrastive divergence.
+    """
     if not estimator._greedy_chains_persist:
         return None
     n_chains = estimator.n_chains or estimator.batch_size
-    fields = np.tile(bias, (n_chains, 1))
-    return evaluate(BERNOULLI.kernel(len(bias)), fields, Wanted.DRAWS, key=key)
+    fields, units = np.tile(fields, (n_chains, 1)), BERNOULLI.kernel(len(fields))
+    return evaluate(units, fields, Wanted.DRAWS, key=key)
 
 
 def _means(X, trainer, dtype, up, shift, scale):

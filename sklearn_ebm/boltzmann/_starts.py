@@ -1,7 +1,7 @@
 """Where the training of Boltzmann machines starts."""
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from .._gibbs import Purpose
 from .._machines import chunks
@@ -33,41 +33,45 @@ def log_odds(mean, n_rows):
     return np.log((n_rows * mean + 0.5) / (n_rows * (1 - mean) + 0.5))
 
 
-def centred_start(components, odds, rate):
+def centred_start(weights, odds, connected=None):
     """Parameters that centred machines of bits start from.
 
     Parameters
     ----------
-    components : ndarray of shape (n_hidden, n_visible)
-        Small random weights.
+    weights : list of ndarray of shape (n_units_below, n_units_above)
+        Small random weights between neighbouring layers, from the bottom up; changed
+        in place. They become proportional to the deviation of the unit below, and of
+        such a size that no field deviates by more than 1, heard twice where layers
+        have two neighbours: from small ones, training is long in leaving the plateau
+        where hidden units say nothing, at low rates or in few minibatches.
 
-    odds : ndarray of shape (n_visible,)
-        Log-odds of the features in the data.
+    odds : list of ndarray of shape (n_units,)
+        Log-odds of the units of the layers: of the features in the data, and of how
+        often hidden units are to be on.
 
-    rate : ndarray of shape (n_hidden,)
-        How often the hidden units are to be on.
+    connected : list of ndarray of bool or None, default=None
+        Which units are connected, as `weights`; None means all.
 
     Returns
     -------
-    components : ndarray of shape (n_hidden, n_visible)
-        Weights in proportion to the deviation of their features, and of such a size
-        that no field deviates by more than 1: from small ones, training is long in
-        leaving the plateau where hidden units say nothing, at low rates or in few
-        minibatches.
-
-    hidden : ndarray of shape (n_hidden,)
-        Biases that make the fields the log-odds of the rates where the data are at
-        their mean.
-
-    visible : ndarray of shape (n_visible,)
-        The like for the other side.
+    biases : list of ndarray of shape (n_units,)
+        Biases that make the fields these log-odds where the neighbours of a layer
+        are at their means.
     """
-    mean = expit(odds)
-    variance = mean * (1 - mean)
-    spread = max((4 * variance**2).sum(), (rate * (1 - rate)).sum())
-    weights = components * np.sqrt(4 * variance / spread) / SMALL
-    hidden = logit(rate) - weighted_sums(weights, mean)
-    return weights, hidden, odds - weighted_sums(weights.T, rate)
+    means, biases = [expit(each) for each in odds], [*odds]
+    n_heard = 1 if len(weights) == 1 else 2
+    for k, weight in enumerate(weights):
+        variance, above = (mean * (1 - mean) for mean in means[k : k + 2])
+        heard = [(4 * variance**2).sum(), above.sum()]
+        if connected is not None:
+            heard = [
+                weighted_sums(connected[k].T, 4 * variance**2).max(),
+                weighted_sums(connected[k], above).max(),
+            ]
+        weight *= np.sqrt(4 * variance / max(heard))[:, np.newaxis] / (n_heard * SMALL)
+        biases[k] = biases[k] - weighted_sums(weight, means[k + 1])
+        biases[k + 1] = biases[k + 1] - weighted_sums(weight.T, means[k])
+    return biases
 
 
 def first_chains(components, intercept, mean, n_chains, key, step):

@@ -3,6 +3,7 @@
 from numbers import Integral, Real
 
 import numpy as np
+from scipy.special import logit
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 
@@ -413,10 +414,10 @@ class TrainedRBM(Training, FittedRBM):
     def _first_state(self, components, X, dtype, division):
         """Parameters to begin with, by what the units are, from random weights."""
         visible = log_odds(division.column_means, division.n_rows)
-        hidden = np.zeros(self.n_components)
         rate = np.full(self.n_components, CENTRED_RATE if self.centering else 0.5)
+        hidden = logit(rate)
         if self.centering:
-            components, hidden, visible = centred_start(components, visible, rate)
+            visible, hidden = centred_start([components.T], [visible, hidden])
         parameters = {
             "components": components,
             "intercept_hidden": hidden,

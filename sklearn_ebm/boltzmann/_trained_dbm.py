@@ -3,9 +3,11 @@
 from numbers import Integral, Real
 
 import numpy as np
+from scipy.special import logit
 
 from .._mean_field import MeanField
 from .._unit_trainer import UnitTrainer
+from .._units import Kind
 from .._validation import Interval, StrOptions
 from ..layered import blocks, connections, unfolded
 from ..units import UNBOUNDED, as_unit, kinds_of
@@ -13,8 +15,10 @@ from ._dbm_pretraining import pretrain
 from ._fitted_dbm import FittedDBM, beside
 from ._snapshot import DeepSnapshot
 from ._starts import (
+    CENTRED_RATE,
     CLIP,
     START_RATE,
+    centred_start,
     first_draws,
     first_units,
     weighted_sums,
@@ -82,34 +86,42 @@ class TrainedDBM(Training, FittedDBM):
         """Which even units (rows) and odd units (columns) are connected."""
         return connections(self._sizes(n_visible))
 
+    def _of_centred_bits(self):
+        """Whether the start is that of `centred_start`."""
+        return self.centering and (self._columns().kinds == Kind.BERNOULLI).all()
+
     def _first_state(self, components, X, dtype, division):
         columns = self._columns()
-        n_visible = len(columns.kinds)
+        n_visible, centred = len(columns.kinds), self._of_centred_bits()
         start = first_units(columns, X, division, self.standardize, dtype)
-        bias, variance = start["bias"], start["variance"]
-        n_odd, n_even = self._shape(n_visible)
-        hidden, rate = np.zeros(n_odd), np.full(n_odd, 0.5)
-        components = np.where(self._connected(n_visible).T, components, 0)
+        sizes, connected = self._sizes(n_visible), self._connected(n_visible)
+        components = np.where(connected.T, components, 0)
+        rate = CENTRED_RATE if centred else 0.5
+        rates = [np.full(size, rate) for size in sizes[1:]]
+        biases, variance = [start["bias"], *map(logit, rates)], start["variance"]
+        if centred:
+            biases = centred_start(
+                blocks(components.T, sizes), biases, blocks(connected, sizes)
+            )
         if columns.learned.any():
             first = slice(self._hidden_sizes[0])
             mean = (division.column_means - start["shift"]) / start["scale"]
             part = components[first, :n_visible]
-            part, hidden[first], wide, variance = wide_start(
+            part, biases[1], wide, variance = wide_start(
                 part, mean, variance, columns.learned
             )
             components[first, :n_visible] = part
-            bias = np.where(columns.learned, wide, bias)
-            rate[first] = START_RATE
-        latent = np.zeros(n_even - n_visible)
+            biases[0] = np.where(columns.learned, wide, biases[0])
+            rates[0][:] = START_RATE
+        even, latent = np.concatenate(biases[::2]), np.concatenate([[], *rates[1::2]])
+        log_variance = np.where(columns.gaussian, np.log(variance), 0)
         parameters = {
             "components": components,
-            "intercept_hidden": hidden,
-            "intercept_visible": np.concatenate([bias, latent]),
-            "log_variance": np.concatenate(
-                [np.where(columns.gaussian, np.log(variance), 0), latent]
-            ),
-            "hidden_offset": rate,
-            "latent_offset": latent + 0.5,
+            "intercept_hidden": np.concatenate(biases[1::2]),
+            "intercept_visible": even,
+            "log_variance": np.pad(log_variance, (0, len(latent))),
+            "hidden_offset": np.concatenate(rates[::2]),
+            "latent_offset": latent,
         }
         return {name: x.astype(dtype) for name, x in parameters.items()} | {
             "shift": start["shift"],
