@@ -294,8 +294,9 @@ def fitted_state(model):
             return {type(value).__name__: fitted_state(value)}
         return value
 
-    # log Z is found when it is first asked for; it is no part of the fit.
-    own = {*model.get_params(), "_log_z"}
+    # log Z is found when it is first asked for; it is no part of the fit. Nor is what
+    # parameters were.
+    own = {*model.get_params(), "_log_z", "_made"}
     return {
         key: timeless(value)
         for key, value in sorted(vars(model).items())

@@ -475,9 +475,10 @@ def test_samples_are_of_a_generative_net(digits, labels):
     assert not hasattr(net, "sample")
     with pytest.raises(AttributeError, match="'DBNClassifier' has no attribute 'sam"):
         _ = net.sample
-    net.fit(digits[:50], labels[:50]).set_params(objective="generative")
     with pytest.raises(NotFittedError):
-        net.sample(3)
+        small().sample(3)
+    net.fit(digits[:50], labels[:50]).set_params(objective="generative")
+    assert not hasattr(net, "sample")
     assert not hasattr(small().fit(digits[:50], labels[:50]), "loss_curve_")
 
 

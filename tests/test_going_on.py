@@ -1,11 +1,21 @@
 """Training goes on only with the units and layers that there are."""
 
+import copy
+import pickle
+from operator import methodcaller
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
-from common import assert_same, assert_same_model, fitted_state, interrupted_after
+from common import (
+    assert_same,
+    assert_same_model,
+    fitted_floats,
+    fitted_state,
+    interrupted_after,
+)
 from sklearn_ebm import (
     RBM,
     DBMClassifier,
@@ -16,11 +26,13 @@ from sklearn_ebm import (
     GaussianRBM,
     MultimodalDBM,
     RBMClassifier,
+    RBMImputer,
 )
 from sklearn_ebm.units import Bernoulli, Gaussian, Mixed, Spin
 
 BITS = (np.random.default_rng(0).random((30, 5)) < 0.5).astype(float)
 LABELS = BITS[:, 0].astype(int)
+MASK = np.arange(5) == 1
 PAIRS = [(slice(0, 2), "gaussian"), ([4, 3, 2], "bernoulli")]
 LEFT, RIGHT = ("a", [0, 1], "bernoulli", 2), ("b", [2, 3, 4], "bernoulli", 2)
 DBM = {"n_iter": 1, "pretrain_n_iter": 1}
@@ -122,6 +134,56 @@ def test_other_units_and_layers_are_refused(estimator, name, value, found):
     # It is of no consequence to one who begins afresh.
     if "warm_start" in model.get_params():
         model.set_params(warm_start=False).fit(BITS, LABELS)
+
+
+# What is done with models: functions of a model and rows.
+USES = [
+    "transform",
+    "free_energy",
+    "reconstruct",
+    "score_samples",
+    "gibbs",
+    "predict",
+    "predict_proba",
+]
+USES = {name: methodcaller(name, BITS) for name in USES} | {
+    "inverse_transform": lambda model: model.inverse_transform(model.transform(BITS)),
+    "sample": methodcaller("sample", 3, n_gibbs_steps=2, random_state=0),
+    "impute": methodcaller("impute", BITS, mask=MASK, random_state=0),
+    "infer": methodcaller("infer", BITS, "b", n_gibbs_steps=2, random_state=0),
+    "top_rbm": lambda model: model.top_rbm().components_,
+}
+
+
+@pytest.mark.parametrize(
+    "estimator, name, value",
+    [
+        *((estimator, name, value) for estimator, name, value, _ in REFUSED),
+        (RBM(3, hidden="spin"), "hidden", "bernoulli"),
+        (RBM(3, visible="spin"), "visible", "bernoulli"),
+        (RBMImputer(3), "visible", "gaussian"),
+        (RBMImputer(3), "visible", PAIRS),
+        (
+            MultimodalDBM([LEFT, RIGHT], 2, **DBM),
+            "modalities",
+            [("b", [0, 1], "bernoulli", 2), ("a", [2, 3, 4], "bernoulli", 2)],
+        ),
+    ],
+    ids=str,
+)
+def test_what_is_asked_after_a_fit_is_for_the_next_one(estimator, name, value):
+    model = fitted(estimator)
+    for method, use in USES.items():
+        if hasattr(model, method):
+            wanted = use(copy.deepcopy(model))
+            found = use(copy.deepcopy(model).set_params(**{name: value}))
+            assert_same(found, wanted, method)
+    restored = pickle.loads(pickle.dumps(model.set_params(**{name: value})))
+    for method in {"transform", "predict"} & {*dir(model)}:
+        assert_same(USES[method](restored), USES[method](model), method)
+    model.fit(BITS, LABELS)
+    again = fitted(estimator, **{name: value})
+    assert_same(fitted_floats(model), fitted_floats(again))
 
 
 @pytest.mark.parametrize(

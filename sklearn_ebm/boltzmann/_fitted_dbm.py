@@ -17,7 +17,7 @@ from ..samplers._paths import LEAST_RATE
 from ..units import as_unit, with_gaussian
 from ._normaliser import kept_log_z
 from ._sampling import Sampling
-from ._structure import component_shapes
+from ._structure import as_made, component_shapes
 from ._unit_columns import UnitColumns
 
 
@@ -188,7 +188,8 @@ class FittedDBM(
         check_is_fitted(self)
         columns, visible = self._columns(), self.intercepts_[0]
         variance = self.variance_.astype(float)
-        unit = "bernoulli" if self.visible == "bernoulli" else columns.unit
+        bits = as_made(self, "visible") == "bernoulli"
+        unit = "bernoulli" if bits else columns.unit
         weights = [component.T for component in self.components_]
         if columns.gaussian.any():
             unit = with_gaussian(columns.unit, visible.astype(float), variance)

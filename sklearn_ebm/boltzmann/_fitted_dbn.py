@@ -281,7 +281,7 @@ class FittedDBN(
         weights = self.recognition_components_ if recognition else self.components_
         rbm = RBM(
             len(weights[number]),
-            visible="bernoulli" if number else self.visible,
+            visible=self._stack[number]["_made"]["visible"],
             random_state=0,
         )
         rbm.__dict__.update(
@@ -296,10 +296,10 @@ class FittedDBN(
 
     def _check_use(self, X, quiet=False):
         """Validate data to use the model on; the data and their `Rows`."""
-        bits = self.visible == "bernoulli"
-        X, rows = check_rows(self, X, quiet=quiet or not bits)
-        if not bits:
-            self._rbm(0)._columns().check(self, X, quiet=quiet)
+        first = self._rbm(0)
+        X, rows = check_rows(self, X, quiet=quiet or not first._bits)
+        if not first._bits:
+            first._columns().check(self, X, quiet=quiet)
         return X, rows
 
     @property

@@ -40,6 +40,15 @@ def check_structure(estimator, fitted):
             )
 
 
+def as_made(estimator, name):
+    """What a parameter was when the model was new; before there is one, what it is.
+
+    What is set later is for the next fit: a model remains what it is.
+    """
+    made = vars(estimator).get("_made", {})
+    return made[name] if name in made else getattr(estimator, name)
+
+
 def layer_sizes(sizes):
     """Numbers of units of layers, given as an int or as several, in a list."""
     return np.ravel(sizes).tolist()

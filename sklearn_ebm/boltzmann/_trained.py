@@ -83,6 +83,9 @@ class Training(CallbackSupportMixin, TransformerMixin):
         "warm_start": ["boolean"],
     }
 
+    # Parameters that the use of a model asks for `as_made`.
+    _kept = ()
+
     @undone_if_in_vain
     @with_callbacks
     def fit(self, X, y=None):
@@ -247,6 +250,7 @@ class Training(CallbackSupportMixin, TransformerMixin):
 
         Returns which rows are trained on.
         """
+        self._made = {name: getattr(self, name) for name in self._kept}
         rng = check_random_state(self.random_state)
         components = rng.normal(0, SMALL, self._shape(rows.n_columns))
         key = random_key(rng)

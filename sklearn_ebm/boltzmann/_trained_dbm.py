@@ -56,6 +56,7 @@ class TrainedDBM(Training, FittedDBM):
     fast_learning_rate = 0.0
     early_stopping = False
     monitor = None
+    _kept = ("visible",)
     # Whether the greedy pretraining has chains that go on. Without (CD-1) its hidden
     # units say more of the rows, and the machine is a worse model of them.
     _greedy_chains_persist = True

@@ -11,6 +11,7 @@ from ..samplers._paths import LEAST_RATE
 from ..units import BY_NAME, Unit, check_pair, with_gaussian
 from ._columns import Columns
 from ._starts import bias_for
+from ._structure import as_made
 
 # What the parameter `visible` takes.
 VISIBLE = [StrOptions({*BY_NAME, "categorical"}), Unit, list]
@@ -22,7 +23,7 @@ class UnitColumns:
     def _columns(self):
         """Which visible units the columns are."""
         return Columns(
-            self.visible,
+            as_made(self, "visible"),
             np.empty((0, self.n_features_in_)),
             getattr(self, "feature_names_in_", None),
             getattr(self, "n_categories_", None),

@@ -21,7 +21,7 @@ from ._starts import (
     weighted_sums,
     wide_start,
 )
-from ._structure import unit_in_words, visible_in_words
+from ._structure import as_made, unit_in_words, visible_in_words
 from ._trained import TrainedRBM
 from ._unit_columns import UnitColumns
 
@@ -59,8 +59,16 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     # What only `GaussianRBM` offers.
     langevin_time = None
 
+    _kept = "visible", "hidden"
+
     @property
     def _bits(self):
+        """Whether the model has two layers of bits."""
+        return as_made(self, "visible") == as_made(self, "hidden") == "bernoulli"
+
+    @property
+    def _asks_for_bits(self):
+        """Whether a model that is fitted now will have."""
         return self.visible == self.hidden == "bernoulli"
 
     # ---- Use ----
@@ -198,14 +206,14 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     @unless_bits
     def _layered(self):
         check_is_fitted(self)
-        columns = self._columns()
+        columns, hidden = self._columns(), as_made(self, "hidden")
         bias = self.intercept_visible_.astype(float)
         variance = self.variance_.astype(float)
         weights = self.components_.T
         if columns.gaussian.any():
             weights = (weights / variance[:, np.newaxis]).astype(weights.dtype)
         return Layered(
-            (with_gaussian(columns.unit, bias, variance), as_unit(self.hidden)),
+            (with_gaussian(columns.unit, bias, variance), as_unit(hidden)),
             (weights,),
             (np.where(columns.gaussian, 0.0, bias), self.intercept_hidden_),
         )
@@ -217,13 +225,13 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             "visible": visible_in_words(self),
             "hidden": unit_in_words(self.hidden),
         }
-        if not self._bits:
+        if not self._asks_for_bits:
             structure["standardize"] = repr(bool(self.standardize))
         return structure
 
     def _check_parameters(self):
         super()._check_parameters()
-        if not self._bits:
+        if not self._asks_for_bits:
             hidden = as_unit(self.hidden)
             hidden.kernel(self.n_components)  # refuses parts of blocks
 
@@ -236,7 +244,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         return COUNTS_RATE if Kind.POISSON in kinds else RATE
 
     def _check_training(self, X, drawn, goes_on):
-        if self._bits:
+        if self._asks_for_bits:
             checked = super()._check_training(X, drawn, goes_on)
             for name in NOT_OF_BITS:  # that a fit with other units may have left
                 self.__dict__.pop(name, None)

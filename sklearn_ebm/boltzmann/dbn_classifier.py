@@ -11,7 +11,10 @@ from ._labels import check_classes
 
 
 def _generative(estimator):
-    if estimator.objective != "generative":
+    # A fitted model stays what it was fitted to be.
+    asked = estimator.objective == "generative"
+    fitted = hasattr(estimator, "_state")
+    if not (_label_top.is_generative(estimator) if fitted else asked):
         raise AttributeError(
             "sample needs objective='generative': nets that are fine-tuned are no "
             "model of the features."

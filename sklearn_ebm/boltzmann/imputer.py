@@ -257,7 +257,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         return self
 
     def _store(self, rbm, columns, empty, seed, X):
-        self.rbm_, self.n_iter_ = rbm, rbm.n_iter_
+        self.rbm_, self.n_iter_, self._visible = rbm, rbm.n_iter_, self.visible
         self._n_categories, self._empty, self._seed = columns.n_categories, empty, seed
         self.indicator_ = None
         if self.add_indicator:
@@ -281,7 +281,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         X = check_table(self, X, self.missing_values)
         missing, kept = np.isnan(X), ~self._empty
         names = getattr(self, "feature_names_in_", None)
-        columns = Columns(self.visible, X, names, self._n_categories)
+        columns = Columns(self._visible, X, names, self._n_categories)
         columns.check(self, np.where(kept, X, np.nan), quiet=True)
         filled = np.where(missing, X.dtype.type(0), X)
         filled[:, kept] = self._fill(np.ascontiguousarray(X[:, kept]))

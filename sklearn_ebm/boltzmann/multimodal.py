@@ -15,7 +15,7 @@ from .._validation import (
 )
 from ..layered import blocks
 from ..units import Unit
-from ._structure import sizes_in_words, unit_in_words
+from ._structure import as_made, sizes_in_words, unit_in_words
 from ._trained_dbm import TrainedDBM
 
 # Rounds of mean field over missing features; a fixed number, so that rows do not
@@ -283,6 +283,7 @@ class MultimodalDBM(TrainedDBM):
         X, rows = check_rows(self, X, fill=fill, quiet=True)
         return self._output(X, rows.dtype)
 
+    _kept = "visible", "modalities"
     # Methods other than `transform` take whole rows, whatever `missing` says.
     _fills_missing = False
 
@@ -340,9 +341,10 @@ class MultimodalDBM(TrainedDBM):
             Values of the columns of the modality, in their order in X.
         """
         check_is_fitted(self)
-        names = [name for name, *_ in self.modalities]
+        modalities = as_made(self, "modalities")
+        names = [name for name, *_ in modalities]
         check_choice(modality, "modality", names)
-        mask = self._owners() == names.index(modality)
+        mask = self._owners(modalities) == names.index(modality)
         filled = self.impute(
             X,
             mask=mask,
@@ -367,17 +369,17 @@ class MultimodalDBM(TrainedDBM):
     @property
     def visible(self):
         """What the columns hold, as parameter `visible` of `RBM`."""
-        self._owners()  # refuses columns that are no modalities
+        self._owners(self.modalities)  # refuses columns that are no modalities
         pairs = [(columns, unit) for _, columns, unit, _ in self.modalities]
         if all(isinstance(unit, str) and unit == "bernoulli" for _, unit in pairs):
             return "bernoulli"
         return pairs
 
-    def _owners(self):
+    def _owners(self, modalities):
         """Number of the modality of every column of the data."""
         n_features, owners = self.n_features_in_, np.full(self.n_features_in_, -1)
         names = getattr(self, "feature_names_in_", None)
-        for number, (name, columns, *_) in enumerate(self.modalities):
+        for number, (name, columns, *_) in enumerate(modalities):
             columns = column_indices(columns, n_features, names)
             if len(columns) == 0:
                 raise ValueError(
@@ -399,7 +401,7 @@ class MultimodalDBM(TrainedDBM):
     def _connected(self, n_visible):
         """Which even units (rows) and odd units (columns) are connected."""
         pathways, depth = self._pathways, len(self._pathways[0])
-        owners = [np.repeat(self._owners(), self._columns().sizes)]
+        owners = [np.repeat(self._owners(self.modalities), self._columns().sizes)]
         for layer in range(depth):
             sizes = [pathway[layer] for pathway in pathways]
             owners.append(np.repeat(np.arange(len(sizes)), sizes))
@@ -436,7 +438,7 @@ class MultimodalDBM(TrainedDBM):
             )
 
     def _structure(self):
-        owners = self._owners()
+        owners = self._owners(self.modalities)
         modalities = [
             f"({name!r}, {np.flatnonzero(owners == number).tolist()}, "
             f"{unit_in_words(unit)}, {sizes_in_words(sizes)})"
