@@ -23,10 +23,10 @@ class Layered:
     units : tuple of str or Unit
         What the units of every layer are, the visible layer first.
 
-    weights : tuple of ndarray
+    weights : tuple of array-like
         ``weights[l]`` of shape (size of layer l, size of layer l + 1).
 
-    biases : tuple of ndarray
+    biases : tuple of array-like
         ``biases[l]`` of shape (size of layer l,).
     """
 
@@ -35,7 +35,10 @@ class Layered:
     biases: tuple
 
     def __post_init__(self):
-        """Check that the shapes fit."""
+        """Make arrays of floats of lists, and check that the shapes fit."""
+        for name in ("weights", "biases"):
+            object.__setattr__(self, name, tuple(map(_floats, getattr(self, name))))
+        object.__setattr__(self, "units", tuple(self.units))
         sizes = [len(bias) for bias in self.biases]
         shapes = [np.shape(weight) for weight in self.weights]
         if len(self.units) != len(sizes) or shapes != list(pairwise(sizes)):
@@ -102,7 +105,7 @@ class Layered:
         sizes = [len(bias) for bias in self.biases]
         weight = np.zeros(
             (sum(sizes[::2]), sum(sizes[1::2])),
-            np.result_type(*map(np.asarray, self.weights)),
+            np.result_type(*self.weights),
         )
         for block, part in zip(blocks(weight, sizes), self.weights, strict=True):
             block[...] = part
@@ -111,6 +114,11 @@ class Layered:
             (weight,),
             tuple(np.concatenate(self.biases[k::2]) for k in (0, 1)),
         )
+
+
+def _floats(values):
+    values = np.asarray(values)
+    return values if values.dtype.kind == "f" else values.astype(float)
 
 
 def blocks(weight, sizes):

@@ -101,11 +101,22 @@ def test_layers_of_other_units_fold():
     np.testing.assert_allclose(
         folded.energy(*sides(states)), layers.energy(*states), 1e-12
     )
-    # Weights may be any numbers, as those of two layers.
-    lists = Layered(("bernoulli",) * 3, ([[1, 2]], [[3], [4]]), ([0], [1, 2], [5]))
-    np.testing.assert_array_equal(lists.folded().weights[0], [[1, 2], [3, 4]])
     with pytest.raises(ValueError, match="two layers or more, got 1"):
         Layered(("bernoulli",), (), (np.zeros(2),)).folded()
+
+
+@pytest.mark.parametrize("sizes", [(2, 1), (1, 2, 1)], ids=str)
+def test_machines_may_be_given_as_lists(sizes):
+    weights = [np.arange(2.0).reshape(shape) for shape in zip(sizes[:-1], sizes[1:])]
+    biases, units = [np.arange(n) - 0.5 for n in sizes], ["bernoulli"] * len(sizes)
+    wanted = Layered(tuple(units), tuple(weights), tuple(biases))
+    lists = Layered(units, [w.tolist() for w in weights], [b.tolist() for b in biases])
+    whole = Layered(units, [w.astype(int) for w in weights], biases)
+    for found in (lists, whole):
+        assert_same(vars(found), vars(wanted))
+        assert_same(vars(found.reversed()), vars(wanted.reversed()))
+        assert_same(vars(found.folded()), vars(wanted.folded()))
+        assert log_partition(found).value == log_partition(wanted).value
 
 
 def test_blocks_are_views_between_neighbours():
