@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import ShuffleSplit, cross_val_score
 
 from sklearn_ebm import FactorAnalysis, ProbabilisticPCA
 from sklearn_ebm.factors import Selection, select_n_components
@@ -63,6 +63,23 @@ def test_scores_are_what_they_say(data):
     folds = cross_val_score(FactorAnalysis(2), data, cv=4)
     assert cv.scores[1] == pytest.approx(folds.mean(), rel=1e-12)
     assert cv.errors[1] == pytest.approx(folds.std(ddof=1) / 2, rel=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_fold_has_no_standard_error(plt, data):
+    from sklearn_ebm.factors.plotting import SelectionDisplay
+
+    display = SelectionDisplay.from_estimator(
+        FactorAnalysis(),
+        data,
+        [2, 3],
+        criterion="cv",
+        cv=ShuffleSplit(1, random_state=0),
+    )
+    assert np.isfinite(display.selection.scores).all()
+    assert np.isnan(display.selection.errors).all()
+    assert display.selection.n_components == 3
+    display.figure_.canvas.draw()
 
 
 def test_wrong_arguments(data):

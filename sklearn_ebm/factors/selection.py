@@ -25,7 +25,8 @@ class Selection:
         The score of each in nats a row, larger is better.
 
     errors : ndarray of shape (n_candidates,)
-        Standard errors of the scores over the folds; 0 for "bic".
+        Standard errors of the scores over the folds; 0 for "bic", NaN where there is
+        one fold, which does not tell.
 
     criterion : {"bic", "cv"}
         What the scores are.
@@ -100,8 +101,14 @@ def select_n_components(estimator, X, candidates, *, criterion="bic", cv=5):
         else:
             found = cross_val_score(model, X, cv=cv, error_score="raise")
             scores.append(found.mean())
-            errors.append(found.std(ddof=1) / np.sqrt(len(found)))
+            errors.append(_standard_error(found))
     return Selection(candidates, np.array(scores), np.array(errors), criterion)
+
+
+def _standard_error(values):
+    if len(values) == 1:
+        return np.nan
+    return values.std(ddof=1) / np.sqrt(len(values))
 
 
 def _bic(model, X):
