@@ -791,6 +791,17 @@ def test_constant_and_repeated_features(solver):
     assert np.isfinite(model.transform(X)).all()
 
 
+@pytest.mark.parametrize("shape", [(60, 6), (6, 60)], ids=str)
+def test_a_large_constant_does_not_vary(shape):
+    X, _ = simulated(*shape, 1)
+    X[:, 0] = 1e18 / 3
+    assert X[:, 0].mean() != X[0, 0] or len(X) == 6
+    model = FactorAnalysis(2).fit(X)
+    assert model.mean_[0] == X[0, 0]
+    assert (model.components_[:, 0] == 0).all()
+    assert model.loglike_[-1] == pytest.approx(len(X) * model.score(X), rel=1e-9)
+
+
 @pytest.mark.parametrize("solver, holes", [("svd", 0), ("em", 0), ("em", 0.2)])
 @pytest.mark.parametrize("unit", [1e-14, 1e-8, 1e8])
 def test_the_unit_of_all_features_does_not_matter(unit, solver, holes):

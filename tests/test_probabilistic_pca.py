@@ -168,6 +168,29 @@ def test_minka_does_not_ask_for_the_unit(unit):
     assert ProbabilisticPCA("mle").fit(unit * X).n_components_ == wanted > 0
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n_components", ["mle", "ard"])
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1e18 / 3, 1e150])
+def test_constant_data_have_no_components(n_components, constant):
+    X = np.full((60, 4), constant)
+    model = ProbabilisticPCA(n_components).fit(X)
+    assert model.n_components_ == 0
+    np.testing.assert_array_equal(model.mean_, X[0])
+    assert model.loglike_ == [pytest.approx(60 * model.score(X), rel=1e-12)]
+    assert model.transform(X).shape == (60, 0)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n_components", ["mle", "ard", 3])
+def test_a_large_constant_does_not_vary(n_components):
+    X, _ = simulated(60, 5, [9, 4])
+    near, far = (np.column_stack([X, np.full(60, c)]) for c in (1.0, 1e18 / 3))
+    model = ProbabilisticPCA(n_components).fit(near)
+    other = ProbabilisticPCA(n_components).fit(far)
+    np.testing.assert_array_equal(other.components_, model.components_)
+    assert other.score(far) == model.score(near)
+
+
 def test_minka_needs_complete_rows():
     X, _ = simulated(5, 12, [8.0])
     with pytest.raises(ValueError, match="n_components='mle' needs as many rows"):
@@ -184,6 +207,18 @@ def test_relevance_determination_finds_the_components():
         assert model.n_components_ == len(model.components_) == 3
     noise = np.random.default_rng(0).normal(size=(300, 8))
     assert ProbabilisticPCA("ard").fit(noise).n_components_ == 0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("unit", [1e150, 1e-150])
+def test_relevance_determination_does_not_ask_for_the_unit(unit):
+    X, _ = simulated(300, 12, [9, 4, 2])
+    model, other = (ProbabilisticPCA("ard").fit(Y) for Y in (X, unit * X))
+    assert other.n_components_ == model.n_components_ == 3
+    wanted = unit * model.components_
+    np.testing.assert_allclose(other.components_, wanted, rtol=1e-10)
+    wanted = unit**2 * model.noise_variance_
+    assert other.noise_variance_ == pytest.approx(wanted, rel=1e-10, abs=0)
 
 
 def test_relevance_determination_is_the_fixed_point_of_em():

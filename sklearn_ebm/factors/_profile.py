@@ -192,6 +192,9 @@ def check_variances(variances, dtype):
 def _described(X, n_components, *, exact, n_power=0, accuracy=0.0, rng=None):
     n_rows, n_features = X.shape
     mean = np.mean(X, axis=0, dtype=np.float64)
+    # (The mean of a large number many times over is another: what that leaves must not
+    # be taken for variance.)
+    mean = np.where(X.min(axis=0) == X.max(axis=0), X[0], mean)
     small = n_features <= EXACT or n_features**2 <= 4 * n_rows * n_components
     if n_features <= n_rows and (exact or small):
         return Covariance(X, mean)

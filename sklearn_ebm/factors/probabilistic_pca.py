@@ -1,6 +1,7 @@
 """Probabilistic principal component analysis."""
 
 import warnings
+from copy import copy
 from numbers import Integral, Real
 
 import numpy as np
@@ -199,7 +200,7 @@ class ProbabilisticPCA(GaussianFactors):
             )
         return self
 
-    def _most_components(self, X):
+    def _most_components(self, X, data):
         """Return the number of components, or the most there may be."""
         most = min(X.shape)
         if self.n_components == "ard":
@@ -210,17 +211,17 @@ class ProbabilisticPCA(GaussianFactors):
                     "n_components='mle' needs as many rows as features and no missing "
                     "values; n_components='ard' does not."
                 )
-            X = X.astype(np.float64)
             # (scikit-learn takes any eigenvalue below 1e-15 for 0, in whatever unit.)
-            unit = X.std(axis=0).max() or 1.0
-            pca = PCA("mle", svd_solver="covariance_eigh").fit(X / unit)
-            return int(pca.n_components_)
+            unit = np.sqrt(data.variances.max())
+            if unit == 0:
+                return 0
+            pca = PCA("mle", svd_solver="covariance_eigh")
+            return int(pca.fit((X - data.mean) / unit).n_components_)
         return most if self.n_components is None else min(self.n_components, most)
 
     def _closed_form(self, X, data):
         """Return the model of most likelihood, and its log-likelihood a row."""
-        n_components = self._most_components(X)
-        spectrum = Spectrum(data, n_components)
+        spectrum = Spectrum(data, self._most_components(X, data))
         if self.n_components == "ard":
             excess, noise = _relevant(spectrum, len(X))
         else:
@@ -236,7 +237,7 @@ class ProbabilisticPCA(GaussianFactors):
         check_all_seen(X)
         filled = np.where(np.isnan(X), np.nanmean(X, axis=0, dtype=np.float64), X)
         data = describe(filled, dtype=X.dtype, exact=True)
-        spectrum = Spectrum(data, self._most_components(X))
+        spectrum = Spectrum(data, self._most_components(X, data))
         # (The means that fill X vary less than what is observed, which bounds steps.)
         observed = np.nanvar(X.astype(np.float64), axis=0).mean()
         noise = max(spectrum.noise(), least_shared_noise(observed))
@@ -275,6 +276,14 @@ class Spectrum:
         self.n_features, self.total = len(data.variances), data.variances.sum()
         values, self.vectors = data.leading(np.ones(self.n_features), n_components)
         self.values = np.maximum(values, 0)
+        self.least = least_shared_noise(self.total / self.n_features)
+
+    def in_units_of(self, variance):
+        """The same spectrum, in units of a variance."""
+        quotient = copy(self)
+        for name in ("total", "values", "least"):
+            setattr(quotient, name, getattr(self, name) / variance)
+        return quotient
 
     def noise(self):
         """The mean of the other eigenvalues; the last one if there is no other."""
@@ -283,7 +292,7 @@ class Spectrum:
             noise = (self.total - self.values.sum()) / n_others
         else:
             noise = self.values[-1]
-        return max(noise, least_shared_noise(self.total / self.n_features))
+        return max(noise, self.least)
 
     def loglike(self, excess, noise):
         """Log-likelihood in nats a row, with so much variance beyond the noise."""
@@ -301,6 +310,10 @@ def _relevant(spectrum, n_rows):
     until it agrees with them. Then |w|^2 solves a quadratic equation, whose larger
     root is a maximum; without a root the component is dropped.
     """
+    # (Squares of variances may be beyond the numbers of float64. A unit that is a power
+    # of two rounds nothing.)
+    unit = 2.0 ** (np.frexp(spectrum.noise())[1] - 1)
+    spectrum = spectrum.in_units_of(unit)
     values, n_features = spectrum.values, spectrum.n_features
     noise = spectrum.noise()
     for _ in range(ARD_MAX_ITER):
@@ -311,7 +324,7 @@ def _relevant(spectrum, n_rows):
         last, noise = noise, _noise_beside(excess, spectrum)
         if abs(noise - last) <= ARD_TOL * noise:
             break
-    return excess, noise
+    return excess * unit, noise * unit
 
 
 def _noise_beside(excess, spectrum):
@@ -324,7 +337,7 @@ def _noise_beside(excess, spectrum):
         of_kept = np.sum((values - excess - noise) / (excess + noise) ** 2)
         return of_kept + (rest - n_rest * noise) / noise**2
 
-    least = least_shared_noise(spectrum.total / spectrum.n_features)
+    least = spectrum.least
     if slope(least) <= 0:
         return least
     return brentq(slope, least, max(spectrum.total, 2 * least), xtol=1e-300, rtol=1e-14)
