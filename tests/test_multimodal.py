@@ -16,6 +16,7 @@ from common import assert_same
 from sklearn_ebm import DBMTransformer, MultimodalDBM, RBMImputer
 from sklearn_ebm.boltzmann import multimodal
 from sklearn_ebm.likelihood import log_partition
+from sklearn_ebm.units import Mixed, Spin
 
 # Columns of the modalities are not next to each other.
 MODALITIES = [("a", [0, 3], "bernoulli", (2,)), ("b", [1, 2, 4], "bernoulli", (2,))]
@@ -279,6 +280,9 @@ def test_missing_values_are_refused_elsewhere():
     [
         ([], "one or more with different names"),
         ([("a", [0], "bernoulli")], "must hold tuples"),
+        ([("a", [0, 1], [([0], "spin")], 2)], "unit of the modality 'a' .* one kind"),
+        ([("a", [0, 1], None, 2)], "unit of the modality 'a' .* got None"),
+        ([("a", [0], Mixed(((1, Spin()),)), 2)], "unit of the modality 'a' .* Mixed"),
         ([("a", slice(None), "bernoulli", 0)], "'a' must be integers of at least 1"),
         ([("a", slice(None), "bernoulli", [[2]])], "'a' must be integers"),
         ([("a", slice(None), "bernoulli", ())], "'a' must be integers"),

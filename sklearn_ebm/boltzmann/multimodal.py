@@ -14,7 +14,7 @@ from .._validation import (
     column_indices,
 )
 from ..layered import blocks
-from ..units import Unit
+from ..units import Mixed, Unit
 from ._structure import as_made, sizes_in_words, unit_in_words
 from ._trained_dbm import TrainedDBM
 
@@ -457,13 +457,17 @@ def _check_modality(modality):
         not isinstance(modality, (tuple, list))
         or len(modality) != 4
         or not isinstance(modality[0], str)
-        or not isinstance(modality[2], (str, Unit))
     ):
         raise ValueError(
             "modalities must hold tuples (name, columns, unit, hidden_layer_sizes), "
             f"got {modality!r}."
         )
-    name, _, _, given = modality
+    name, _, unit, given = modality
+    if not isinstance(unit, (str, Unit)) or isinstance(unit, Mixed):
+        raise ValueError(
+            f"The unit of the modality {name!r} must be a str or Unit, of one kind for "
+            f"all of its columns, got {unit!r}."
+        )
     sizes = np.atleast_1d(np.asarray(given, dtype=object))
     counts = [isinstance(n, Integral) and n >= 1 for n in sizes.ravel()]
     if sizes.ndim != 1 or not counts or not all(counts):
