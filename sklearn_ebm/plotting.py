@@ -78,8 +78,8 @@ class TrainingDisplay:
         display : TrainingDisplay
             What was drawn.
         """
-        check_is_fitted(estimator)
-        return cls(estimator.history_).plot(keys=keys, ax=ax)
+        history = _fitted(cls, estimator, "history_")
+        return cls(history).plot(keys=keys, ax=ax)
 
     def plot(self, ax=None, *, keys=None):
         """Draw a curve for each of some keys of the history.
@@ -201,8 +201,7 @@ class FiltersDisplay:
         display : FiltersDisplay
             What was drawn.
         """
-        check_is_fitted(estimator)
-        components = estimator.components_
+        components = _fitted(cls, estimator, "components_")
         if isinstance(components, list):
             components = components[0]
         return cls(components, shape=shape).plot(ax, units=units)
@@ -516,6 +515,17 @@ class AnnealingDisplay:
 
 
 # ---- What they share ----
+
+
+def _fitted(display, estimator, name):
+    """Return an attribute of a fitted model for a display."""
+    check_is_fitted(estimator)
+    if not hasattr(estimator, name):
+        raise TypeError(
+            f"{display.__name__} takes a fitted model with {name}, which "
+            f"{type(estimator).__name__} does not have."
+        )
+    return getattr(estimator, name)
 
 
 def _axes(ax):

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
 
 from sklearn_ebm import (
     ICA,
@@ -274,6 +275,21 @@ def test_single_numbers_are_seen(plt):
     assert line.get_markevery() == [0]
     (line,) = TrainingDisplay({"weight_norm": [1.0, 2.0]}).plot().lines_
     assert line.get_marker() == "None"
+
+
+@pytest.mark.parametrize(
+    "display, named",
+    [
+        (TrainingDisplay.from_estimator, "history_"),
+        (FiltersDisplay.from_estimator, "components_"),
+        (lambda model: SamplesDisplay.from_estimator(model, steps=(1,)), "Boltzmann"),
+        (lambda model: AnnealingDisplay.from_estimator(model, (10,)), "Boltzmann"),
+    ],
+)
+def test_what_a_display_cannot_draw_is_named(plt, rbm, display, named):
+    pipeline = make_pipeline(rbm)
+    with pytest.raises(TypeError, match=rf"{named}.* Pipeline"):
+        display(pipeline)
 
 
 @pytest.mark.parametrize("units", [0, -1, 2.5, [], [99], [0.5]])
