@@ -837,9 +837,14 @@ def test_going_on_without_a_label(digits, labels):
     assert np.isfinite(model.components_).all()
     first = clone(model).partial_fit(digits, unknown, classes=range(10))
     assert first.predict_proba(digits).shape == (len(digits), 10)
-    model.set_params(objective="discriminative")
-    with pytest.raises(ValueError, match="y has no label"):
+    # (Not that the classes are not known, which they are.)
+    model.set_params(objective="discriminative", warm_start=True)
+    with pytest.raises(ValueError, match="y has no label.* cannot learn anything"):
         model.partial_fit(digits, unknown)
+    with pytest.raises(ValueError, match="y has no label.* cannot learn anything"):
+        model.fit(digits, unknown)
+    with pytest.raises(ValueError, match="y has no label.* cannot learn anything"):
+        clone(model).partial_fit(digits, unknown, classes=range(10))
 
 
 @pytest.mark.parametrize(

@@ -390,10 +390,11 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             X, codes = X[known], codes[known]
             rows = Rows(X, rows.dtype) if len(codes) else rows
         if len(codes) == 0 or len(classes) == 0:
+            missed = "what the classes are" if len(classes) == 0 else "anything"
             raise ValueError(
                 f"y has no label: all of it is unlabeled={self.unlabeled!r}, from "
                 f"which {type(self).__name__}(objective={self.objective!r}) cannot "
-                "learn what the classes are."
+                f"learn {missed}."
             )
         rng = check_random_state(self.random_state)
         key = self._state["key"] if goes_on else random_key(rng)
