@@ -26,6 +26,7 @@ from sklearn_ebm import (
     DBNClassifier,
     DBNRegressor,
     DBNTransformer,
+    RBMClassifier,
 )
 from sklearn_ebm._network import Dropout
 from sklearn_ebm._training import epoch_order
@@ -656,9 +657,12 @@ def test_labels_that_are_refused(digits, labels):
         small().partial_fit(X, y)
     with pytest.raises(ValueError, match=r"y has labels \[9\]"):
         small().partial_fit(X, y, classes=np.arange(9))
-    for classes in (10, [[0, 1]]):
-        with pytest.raises(ValueError, match="classes must be an array .* one dim"):
-            small().partial_fit(X, y, classes=classes)
+    for classes in (10, [[0, 1]], [], np.array([])):
+        for model in (small(), RBMClassifier(2)):
+            with pytest.raises(
+                ValueError, match="classes must be an array .* not empty"
+            ):
+                model.partial_fit(X, y, classes=classes)
     with pytest.raises(ValueError, match=r"unlabeled=3 marks rows without a label"):
         small(unlabeled=3).partial_fit(X, y, classes=np.arange(10))
     model = small().fit(X, y)

@@ -37,10 +37,10 @@ def check_classes(estimator, classes, goes_on):
         if not goes_on:
             raise ValueError("classes must be passed on the first call to partial_fit.")
         return None
-    if np.ndim(classes) != 1:
+    if np.ndim(classes) != 1 or len(classes) == 0:
         raise ValueError(
-            "classes must be an array of all labels, of one dimension, got "
-            f"{classes!r}."
+            "classes must be an array of all labels, of one dimension and not empty, "
+            f"got {classes!r}."
         )
     # (Before they are sorted, which None and NaN among names cannot be.)
     classes = nan_for_na(np.asarray(classes))
