@@ -76,6 +76,7 @@ __all__ = [
     "check_fixed",
     "check_floats",
     "check_given",
+    "check_latent",
     "check_mask",
     "check_missing",
     "check_names",
@@ -85,7 +86,6 @@ __all__ = [
     "check_states",
     "check_table",
     "check_values",
-    "check_width",
     "column_indices",
     "input_names",
     "is_nan",
@@ -383,12 +383,18 @@ def check_choice(value, name, choices):
         )
 
 
-def check_width(X, n_columns, columns):
-    """Refuse input of `inverse_transform` that has another number of columns."""
+def check_latent(X, n_columns, columns, **how):
+    """Validate input of `inverse_transform`, of so many columns, as floats.
+
+    `how` goes on to scikit-learn's `check_array`.
+    """
+    refuse_times(X, "X")
+    X = check_array(X, dtype=FLOATS, input_name="X", **how)
     if X.shape[1] != n_columns:
         raise ValueError(
             f"X has {X.shape[1]} columns, but there are {n_columns} {columns}."
         )
+    return X
 
 
 def check_restored(estimator, shapes):

@@ -233,8 +233,13 @@ def test_times_are_not_numbers(dtype, estimator, digits):
     X = (digits[:50] > 0.5).astype(np.int64).astype(dtype)
     with pytest.raises(TypeError, match=f"X of dtype {dtype[:8]}"):
         fit(clone(estimator), X)
+    model = fitted(estimator)
     with pytest.raises(TypeError, match=f"X of dtype {dtype[:8]}"):
-        fitted(estimator).transform(X)
+        model.transform(X)
+    if hasattr(model, "inverse_transform"):
+        H = model.transform(digits[:50]).astype(np.int64).astype(dtype)
+        with pytest.raises(TypeError, match=f"X of dtype {dtype[:8]}"):
+            model.inverse_transform(H)
 
 
 @pytest.mark.parametrize("estimator", REGRESSORS)

@@ -7,16 +7,15 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from .._validation import (
-    FLOATS,
     check_choice,
     check_count,
     check_floats,
+    check_latent,
     check_mask,
     check_restored,
-    check_width,
     random_generator,
     random_key,
     refuse_not_finite,
@@ -73,8 +72,8 @@ class GaussianFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         # frame without columns, which has no dtype.)
         if hasattr(X, "columns") and not len(X.columns):
             X = np.asarray(X, float)
-        X = check_array(X, dtype=FLOATS, input_name="X", ensure_min_features=0)
-        check_width(X, len(self.components_), "components")
+        n_components = len(self.components_)
+        X = check_latent(X, n_components, "components", ensure_min_features=0)
         found = self.mean_ + X @ self.components_
         return found.astype(X.dtype, copy=False)
 

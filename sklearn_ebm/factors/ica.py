@@ -18,15 +18,14 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._products import single_threaded_blas
 from .._validation import (
-    FLOATS,
     Interval,
     Options,
     StrOptions,
     check_count,
     check_floats,
+    check_latent,
     check_parameters,
     check_restored,
-    check_width,
     random_generator,
     random_key,
 )
@@ -450,8 +449,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             `transform` is nearest to X in the sense of least squares.
         """
         check_is_fitted(self)
-        X = check_array(X, dtype=FLOATS, input_name="X")
-        check_width(X, len(self.components_), "components")
+        X = check_latent(X, len(self.components_), "components")
         return X @ self.mixing_.T.astype(X.dtype) + self._mean(X.dtype)
 
     def energy(self, X):

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.validation import check_array
 
-from .._validation import check_choice, check_count
+from .._validation import check_choice, check_count, refuse_times
 
 __all__ = ["Selection", "select_n_components"]
 
@@ -89,6 +89,7 @@ def select_n_components(estimator, X, candidates, *, criterion="bic", cv=5):
     candidates = tuple(check_count(q, "candidates", least=0) for q in candidates)
     if not candidates:
         raise ValueError("candidates must have at least one number of components.")
+    refuse_times(X, "X")
     X = check_array(
         X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", input_name="X"
     )

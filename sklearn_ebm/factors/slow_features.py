@@ -13,16 +13,15 @@ from sklearn.base import (
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from .._validation import (
-    FLOATS,
     Interval,
     StrOptions,
     check_floats,
+    check_latent,
     check_parameters,
     check_restored,
-    check_width,
 )
 from ._profile import check_variances
 
@@ -300,8 +299,7 @@ class SlowFeatureAnalysis(
             data themselves if all slow features are kept.
         """
         check_is_fitted(self)
-        X = check_array(X, dtype=FLOATS, input_name="X")
-        check_width(X, len(self.components_), "slow features")
+        X = check_latent(X, len(self.components_), "slow features")
         return X @ self.mixing_.T.astype(X.dtype) + self.mean_.astype(X.dtype)
 
     @property

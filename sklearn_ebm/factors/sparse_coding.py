@@ -20,9 +20,9 @@ from .._validation import (
     Interval,
     StrOptions,
     check_floats,
+    check_latent,
     check_parameters,
     check_restored,
-    check_width,
     random_key,
     with_callbacks,
 )
@@ -434,10 +434,8 @@ class SparseCoding(
             ``X @ components_``.
         """
         check_is_fitted(self)
-        codes = check_array(
-            X, accept_sparse="csr", dtype=FLOATS, order="C", input_name="X"
-        )
-        check_width(codes, len(self.components_), "atoms")
+        n_atoms = len(self.components_)
+        codes = check_latent(X, n_atoms, "atoms", accept_sparse="csr", order="C")
         if sp.issparse(codes):
             return codes @ self.components_.astype(codes.dtype, copy=False)
         return product(codes, self.components_)
