@@ -296,6 +296,7 @@ def check_floats(estimator, X, *, reset=False, **how):
     `how` goes on to scikit-learn's `validate_data`.
     """
     refuse_times(X, "X")
+    X = _bits_once(X)
     return validate_data(estimator, X, reset=reset, dtype=FLOATS, **how)
 
 
@@ -364,6 +365,13 @@ def refuse_times(X, name):
             raise TypeError(f"{name} of dtype {dtype} does not hold numbers.")
 
 
+def _bits_once(X):
+    """Sparse bits with one entry a place: as floats, two of them would be 2."""
+    if sp.issparse(X) and X.dtype == np.bool_:
+        return canonical(X.tocsr())
+    return X
+
+
 def _warn_range(estimator, rows):
     if rows.minimum < -ROUNDING or rows.maximum > 1 + ROUNDING:
         warnings.warn(
@@ -389,7 +397,7 @@ def check_latent(X, n_columns, columns, **how):
     `how` goes on to scikit-learn's `check_array`.
     """
     refuse_times(X, "X")
-    X = check_array(X, dtype=FLOATS, input_name="X", **how)
+    X = check_array(_bits_once(X), dtype=FLOATS, input_name="X", **how)
     if X.shape[1] != n_columns:
         raise ValueError(
             f"X has {X.shape[1]} columns, but there are {n_columns} {columns}."

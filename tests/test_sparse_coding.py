@@ -559,6 +559,25 @@ def sparse_rows(n, n_features, density, dtype=np.float64):
     return sp.csr_array((values, where), shape=(n, n_features))
 
 
+@pytest.mark.parametrize("container", [sp.csr_array, sp.csc_matrix])
+def test_bits_in_one_place_are_one(container):
+    bits = np.random.default_rng(0).random((40, 6)) < 0.3
+    X = container(bits)
+    twice = np.repeat(X.data, 2), np.repeat(X.indices, 2), 2 * X.indptr
+    X = container(twice, shape=X.shape)
+    np.testing.assert_array_equal(X.toarray(), bits)
+    once = sp.csr_array(bits)
+    model, wanted = (
+        SparseCoding(6, max_iter=2, random_state=0).fit(each) for each in (X, once)
+    )
+    assert_same(model.components_, wanted.components_)
+    assert_same(model.transform(X), wanted.transform(once))
+    found, decoded = model.inverse_transform(X), wanted.inverse_transform(once)
+    np.testing.assert_allclose(found, decoded, atol=1e-12)
+    # The user's matrix is as it was.
+    assert X.nnz == 2 * bits.sum()
+
+
 @floats
 @pytest.mark.parametrize("container", [sp.csr_array, sp.csr_matrix, sp.coo_array])
 @pytest.mark.parametrize(
