@@ -1285,7 +1285,7 @@ MUTATIONS = [
         "the first weights do not know how much features vary",
         "boltzmann/_starts.py",
         "np.sqrt(4 * variance / max(heard))",
-        "np.sqrt(np.ones_like(variance) / max(heard))",
+        "np.sqrt(1 / max(heard)) * np.ones(len(variance))",
     ),
     Mutation(
         "deep: the lowest layer is pretrained with its input once",

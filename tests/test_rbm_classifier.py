@@ -155,6 +155,32 @@ def model_with(parameters):
     return model
 
 
+@pytest.mark.parametrize("objective", ["discriminative", "generative", "hybrid"])
+def test_where_training_starts(objective, digits):
+    y = np.repeat([0, 1, 2], [1000, 500, 297])
+    model = RBMClassifier(256, objective=objective, n_iter=0, random_state=0)
+    model.fit(digits, y)
+    mean = (digits.sum(axis=0) + 0.5) / 1798
+    share = (np.bincount(y) + 0.5) / 1798.5
+    means = np.concatenate([mean, share])
+    weights = np.hstack([model.components_, model.label_components_])
+    hidden, visible = model.intercept_hidden_, model.intercept_visible_
+    labels, rate, sizes = model.intercept_label_, 0.5, 0.01
+    if objective != "discriminative":
+        # Fields of independent units deviate by at most 1, and are log-odds where the
+        # other side is at its mean.
+        rate, deviation = 0.2, np.sqrt(means * (1 - means))
+        sizes = 2 * deviation / np.sqrt(256 * 0.2 * 0.8)
+        hidden = hidden + weights @ means
+        visible = visible + model.components_.sum(axis=0) * rate
+        labels = labels + model.label_components_.sum(axis=0) * rate
+    # 17 152 normal numbers: their spread is known to half a percent.
+    assert 0.97 < (weights / sizes).std() < 1.03
+    np.testing.assert_allclose(hidden, np.log(rate / (1 - rate)), atol=1e-12)
+    np.testing.assert_allclose(visible, np.log(mean / (1 - mean)), atol=1e-12)
+    np.testing.assert_allclose(labels, np.log(share), atol=1e-12)
+
+
 def joint(parameters):
     """log p(v, y, h) less -log Z for all states: (visible, labels, hidden)."""
     W, U, c, b, d = parameters

@@ -18,7 +18,6 @@ from .._training import Run, undone_if_in_vain
 from .._validation import check_restored, check_rows
 from ..layered import Layered
 from ..units import Gaussian
-from ._fine_tuned import PRETRAINING
 from ._fitted_classifier import scores_of
 from ._fitted_dbn import PASS_KEY
 from ._stack import FIRST_ROWS, LayerTasks, new_stack, pretrain, recognition
@@ -157,7 +156,7 @@ def _new_rbms(model, rng):
         learning_rate=below(model.pretrain_learning_rate),
         n_iter=below(model.pretrain_n_iter),
         batch_size=model.pretrain_batch_size,
-        **PRETRAINING,
+        persistent=False,
     )
 
 

@@ -13,9 +13,10 @@ from .._units import Kind, Wanted, evaluate
 # on, the share of the variance that hidden units explain, and the largest norm of
 # their weights in standard deviations of the features.
 START_RATE, START_SHARE, START_NORM = 0.1, 0.5, 2.0
-# How often hidden units are on at first in a centred machine of bits, where they stay
-# near to that: those that are seldom on are better features (benchmarks/README.md).
-CENTRED_RATE = 0.2
+# How often hidden units are on at first where `start_of_bits` is the start. Those of
+# centred machines stay near to that, and those that are seldom on are better features
+# (benchmarks/README.md).
+BITS_RATE = 0.2
 # Standard deviation of weights that start small.
 SMALL = 0.01
 # Bound on the gradient of a weight between real values or counts and hidden units:
@@ -33,8 +34,8 @@ def log_odds(mean, n_rows):
     return np.log((n_rows * mean + 0.5) / (n_rows * (1 - mean) + 0.5))
 
 
-def centred_start(weights, odds, connected=None):
-    """Parameters that centred machines of bits start from.
+def start_of_bits(weights, means, fields, connected=None):
+    """Parameters of machines of bits that say something from the first.
 
     Parameters
     ----------
@@ -45,9 +46,12 @@ def centred_start(weights, odds, connected=None):
         have two neighbours: from small ones, training is long in leaving the plateau
         where hidden units say nothing, at low rates or in few minibatches.
 
-    odds : list of ndarray of shape (n_units,)
-        Log-odds of the units of the layers: of the features in the data, and of how
-        often hidden units are to be on.
+    means : list of ndarray of shape (n_units,)
+        Means of the units of the layers: of the features in the data, and how often
+        hidden units are to be on.
+
+    fields : list of ndarray of shape (n_units,)
+        Fields that give the units these means.
 
     connected : list of ndarray of bool or None, default=None
         Which units are connected, as `weights`; None means all.
@@ -55,10 +59,10 @@ def centred_start(weights, odds, connected=None):
     Returns
     -------
     biases : list of ndarray of shape (n_units,)
-        Biases that make the fields these log-odds where the neighbours of a layer
-        are at their means.
+        Biases with which the fields are these where the neighbours of a layer are
+        at their means.
     """
-    means, biases = [expit(each) for each in odds], [*odds]
+    biases = [*fields]
     n_heard = 1 if len(weights) == 1 else 2
     for k, weight in enumerate(weights):
         variance, above = (mean * (1 - mean) for mean in means[k : k + 2])

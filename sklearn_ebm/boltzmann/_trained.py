@@ -3,7 +3,7 @@
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import expit, logit
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 
@@ -34,11 +34,11 @@ from ..monitoring import (
 from ._base import FittedRBM, layered, means_of
 from ._snapshot import Snapshot
 from ._starts import (
-    CENTRED_RATE,
+    BITS_RATE,
     SMALL,
-    centred_start,
     first_chains,
     log_odds,
+    start_of_bits,
     weighted_sums,
 )
 from ._structure import check_structure
@@ -418,10 +418,12 @@ class TrainedRBM(Training, FittedRBM):
     def _first_state(self, components, X, dtype, division):
         """Parameters to begin with, by what the units are, from random weights."""
         visible = log_odds(division.column_means, division.n_rows)
-        rate = np.full(self.n_components, CENTRED_RATE if self.centering else 0.5)
+        rate = np.full(self.n_components, BITS_RATE if self.centering else 0.5)
         hidden = logit(rate)
         if self.centering:
-            visible, hidden = centred_start([components.T], [visible, hidden])
+            visible, hidden = start_of_bits(
+                [components.T], [expit(visible), rate], [visible, hidden]
+            )
         parameters = {
             "components": components,
             "intercept_hidden": hidden,

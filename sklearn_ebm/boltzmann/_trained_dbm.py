@@ -3,7 +3,7 @@
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import expit, logit
 
 from .._mean_field import MeanField
 from .._unit_trainer import UnitTrainer
@@ -15,12 +15,12 @@ from ._dbm_pretraining import pretrain
 from ._fitted_dbm import FittedDBM, beside
 from ._snapshot import DeepSnapshot
 from ._starts import (
-    CENTRED_RATE,
+    BITS_RATE,
     CLIP,
     START_RATE,
-    centred_start,
     first_draws,
     first_units,
+    start_of_bits,
     weighted_sums,
     wide_start,
 )
@@ -88,7 +88,7 @@ class TrainedDBM(Training, FittedDBM):
         return connections(self._sizes(n_visible))
 
     def _of_centred_bits(self):
-        """Whether the start is that of `centred_start`."""
+        """Whether the start is that of `start_of_bits`."""
         return self.centering and (self._columns().kinds == Kind.BERNOULLI).all()
 
     def _first_state(self, components, X, dtype, division):
@@ -97,12 +97,15 @@ class TrainedDBM(Training, FittedDBM):
         start = first_units(columns, X, division, self.standardize, dtype)
         sizes, connected = self._sizes(n_visible), self._connected(n_visible)
         components = np.where(connected.T, components, 0)
-        rate = CENTRED_RATE if centred else 0.5
+        rate = BITS_RATE if centred else 0.5
         rates = [np.full(size, rate) for size in sizes[1:]]
         biases, variance = [start["bias"], *map(logit, rates)], start["variance"]
         if centred:
-            biases = centred_start(
-                blocks(components.T, sizes), biases, blocks(connected, sizes)
+            biases = start_of_bits(
+                blocks(components.T, sizes),
+                [expit(biases[0]), *rates],
+                biases,
+                blocks(connected, sizes),
             )
         if columns.learned.any():
             first = slice(self._hidden_sizes[0])

@@ -3,7 +3,7 @@
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import expit, log_softmax, logit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
@@ -22,7 +22,7 @@ from .._validation import (
 from ..monitoring import Stopping, enter_epoch
 from ._fitted_classifier import FittedClassifier, scores_of
 from ._labels import LabelDivision, check_classes, check_labels, codes_of
-from ._starts import SMALL, first_chains, log_odds
+from ._starts import BITS_RATE, SMALL, first_chains, log_odds, start_of_bits
 from ._structure import check_structure
 
 # What is known of every epoch.
@@ -414,19 +414,29 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
 
     def _initialise(self, rows, codes, classes, key, rng):
         """Parameters and random keys before the first epoch."""
-        components = rng.normal(0, SMALL, (self.n_components, rows.n_columns))
-        labels = rng.normal(0, SMALL, (self.n_components, len(classes)))
-        counts = np.bincount(codes[codes >= 0], minlength=len(classes)) + 0.5
-        parameters = (
-            components,
-            labels,
-            np.zeros(self.n_components),
-            log_odds(rows.column_means, rows.n_rows),
-            np.log(counts / counts.sum()),
-        )
+        n, n_classes = rows.n_columns, len(classes)
+        components = rng.normal(0, SMALL, (self.n_components, n))
+        labels = rng.normal(0, SMALL, (self.n_components, n_classes))
+        counts = np.bincount(codes[codes >= 0], minlength=n_classes) + 0.5
+        shares = counts / counts.sum()
+        odds = log_odds(rows.column_means, rows.n_rows)
+        hidden, visible = np.zeros(self.n_components), np.append(odds, np.log(shares))
+        if self.objective != "discriminative":
+            # What learns the features, too, would stay on a plateau.
+            rate = np.full(self.n_components, BITS_RATE)
+            weights = np.vstack([components.T, labels.T])
+            visible, hidden = start_of_bits(
+                [weights],
+                [np.append(expit(odds), shares), rate],
+                [visible, logit(rate)],
+            )
+            components, labels = weights[:n].T, weights[n:].T
+        parameters = components, labels, hidden, visible[:n], visible[n:]
         self.classes_ = classes
         self._state = {
-            "parameters": tuple(part.astype(rows.dtype) for part in parameters),
+            "parameters": tuple(
+                np.ascontiguousarray(part, rows.dtype) for part in parameters
+            ),
             "visible_mean": rows.column_means,
             "n_seen": rows.n_rows,
             "key": key,
