@@ -1,4 +1,4 @@
-"""Test error of pretrained nets at their defaults on small tables, in cross-validation.
+"""Test error of classifiers at their defaults on small tables, in cross-validation.
 
     python benchmarks/quality_tables.py [--only DBNClassifier] [--table wine]
 
@@ -6,7 +6,8 @@ What the defaults of DBNClassifier and DBMClassifier rest on: tables of 150 to 1
 rows, every feature scaled to [0, 1] by the training rows. Five stratified folds with
 ``shuffle=True, random_state=0``; the model of fold k has ``random_state=k``. Beside
 them gradient descent with momentum in fewer epochs, the same net without pretraining,
-and scikit-learn's (at its own defaults, of the same sizes). Means over the folds, the
+and scikit-learn's (at its own defaults, of the same sizes); and the models of features
+and labels, of one hidden layer and of two, by objective. Means over the folds, the
 worst fold, and seconds a fit.
 """
 
@@ -23,7 +24,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from sklearn_ebm import DBMClassifier, DBNClassifier
+from sklearn_ebm import DBMClassifier, DBNClassifier, RBMClassifier
 
 TABLES = {
     "iris": load_iris,
@@ -39,6 +40,11 @@ MODELS = {
     "DBMClassifier": DBMClassifier(),
     "DBMClassifier, sgd": DBMClassifier(**SGD, batch_size=50),
     "DBMClassifier, multi-prediction": DBMClassifier(objective="multi_prediction"),
+    "RBMClassifier": RBMClassifier(),
+    "RBMClassifier, hybrid": RBMClassifier(objective="hybrid"),
+    "RBMClassifier, generative": RBMClassifier(objective="generative"),
+    "DBNClassifier, generative, 256": DBNClassifier(256, objective="generative"),
+    "DBNClassifier, generative": DBNClassifier(objective="generative"),
     "MLPClassifier": MLPClassifier((256, 256)),
 }
 
