@@ -66,6 +66,8 @@ def mean_field(seen, weights, odd_bias, latent_bias, n_steps, tolerance=0.0):
         still = latent.largest <= tolerance
         odd.largest[still] = 0
         moving &= ~still | (odd.least > tolerance / 8)
+        if not moving.any():
+            break
     return means, expit(odd_fields)
 
 
