@@ -1,6 +1,7 @@
 """Ctrl-C is heard soon, wherever it falls, and leaves a usable model."""
 
 import copy
+from functools import cache
 
 import numpy as np
 import pytest
@@ -29,11 +30,18 @@ LONG_FITS = {
 }
 
 
+@cache
+def bits(shape):
+    X = (np.random.default_rng(0).random(shape) < 0.2).astype(np.uint8)
+    X.setflags(write=False)
+    return X
+
+
 @every_rbm
 @pytest.mark.parametrize("case", LONG_FITS)
 def test_interrupt_is_heard_and_leaves_a_usable_model(estimator, case):
     shape, parameters = LONG_FITS[case]
-    X = (np.random.default_rng(0).random(shape) < 0.2).astype(np.uint8)
+    X = bits(shape)
     model = soon_interrupted(
         lambda: clone(estimator).set_params(**parameters),
         lambda model: model.fit(X),
@@ -64,7 +72,7 @@ def test_history_is_right_wherever_the_interrupt_falls(estimator, digits):
 @every_rbm
 def test_interrupted_partial_fit(estimator):
     shape, parameters = LONG_FITS["one long epoch"]
-    X = (np.random.default_rng(0).random(shape) < 0.2).astype(np.uint8)
+    X = bits(shape)
     before = clone(estimator).set_params(**parameters).partial_fit(X[:100])
     model = soon_interrupted(
         lambda: copy.deepcopy(before), lambda model: model.partial_fit(X)
