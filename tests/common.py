@@ -418,16 +418,30 @@ def interpreter(**environment):
         os.environ.update(before)
 
 
+def on_threads(n):
+    return interpreter(OMP_NUM_THREADS=str(n))
+
+
+def on_instruction_set(name):
+    return interpreter(SKLEARN_EBM_ISA=name, OMP_NUM_THREADS="3")
+
+
 def run_on_threads(numbers, code):
     """Outputs of code where the environment asks for these numbers of threads."""
-    processes = [interpreter(OMP_NUM_THREADS=str(n)) for n in numbers]
-    return outputs_of(processes, code)
+    return outputs_of([on_threads(n) for n in numbers], code)
 
 
 def run_on_instruction_sets(names, code):
     """Outputs of code with the kernels of these instruction sets, on some threads."""
-    processes = [interpreter(SKLEARN_EBM_ISA=n, OMP_NUM_THREADS="3") for n in names]
-    return outputs_of(processes, code)
+    return outputs_of([on_instruction_set(name) for name in names], code)
+
+
+def start_interpreters():
+    """Start those that a whole run needs, which import this module meanwhile."""
+    processes = [on_threads(n) for n in (1, 2, 3, 7)]
+    processes += [on_instruction_set(name) for name in ("base", "avx2", "avx512")]
+    for process in processes:
+        process.apply_async(output_of, ("",))
 
 
 def run_python(code, **environment):

@@ -7,6 +7,14 @@ from sklearn.datasets import load_digits
 pytest.register_assert_rewrite("common")
 
 
+def pytest_collection_finish(session):
+    # Of a few tests, those that need other processes wait for their own.
+    if len(session.items) > 5000 and not session.config.option.collectonly:
+        from common import start_interpreters
+
+        start_interpreters()
+
+
 @pytest.fixture(scope="session")
 def digits():
     """Scaled digits: (1797, 64) float64 in [0, 1]."""
