@@ -118,6 +118,8 @@ class Layered:
 
 def _floats(values):
     values = np.asarray(values)
+    if values.dtype.kind not in "fiub":
+        raise TypeError(f"Weights and biases of dtype {values.dtype} are no numbers.")
     return values if values.dtype.kind == "f" else values.astype(float)
 
 

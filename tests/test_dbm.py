@@ -117,6 +117,9 @@ def test_machines_may_be_given_as_lists(sizes):
         assert_same(vars(found.reversed()), vars(wanted.reversed()))
         assert_same(vars(found.folded()), vars(wanted.folded()))
         assert log_partition(found).value == log_partition(wanted).value
+    for other in ([["1"]], [[1j]], np.array([["2020"]], "M8[Y]")):
+        with pytest.raises(TypeError, match="are no numbers"):
+            Layered(("bernoulli",) * 2, (other,), ([0.0], [0.0]))
 
 
 def test_blocks_are_views_between_neighbours():

@@ -73,7 +73,8 @@ def pretrained_by_hand(model, X):
     """Layers from the bottom up by twins of the trainer, as the papers compose them.
 
     From the state of a model before its training; returns weights (below, above)
-    and biases of the layers, as shifted and scaled, and logarithms of variances.
+    and biases of the layers, as shifted and scaled, logarithms of variances, and the
+    offsets of the hidden layers.
     """
     state, sizes = model._state, [X.shape[1], *model.hidden_layer_sizes]
     start = unfolded(trained(model), sizes)
@@ -84,7 +85,7 @@ def pretrained_by_hand(model, X):
     units = model._columns().unit
     even = np.concatenate([np.zeros(sizes[0]), state["latent_offset"]])
     on = trained(model)[0], state["hidden_offset"], even
-    on = unfolded(on, sizes).biases[1:]
+    on = list(unfolded(on, sizes).biases[1:])
     n_layers = len(weights)
     for k in range(n_layers):
         below, above = weights[k].shape
@@ -124,13 +125,14 @@ def pretrained_by_hand(model, X):
                 part = order[n * model.batch_size : (n + 1) * model.batch_size]
                 twin.minibatch(rows[part], rate)
         weights[k], c, b, variances = twin.machine
+        on[k] = twin.hidden_offset
         biases[k] = b if first else (before + b) / 2
         biases[k + 1] = c
         log_variance = variances if first else log_variance
         rows = twin.hidden_means(rows)
         if not first and not last:
             weights[k] = weights[k] / 2
-    return weights, biases, log_variance
+    return weights, biases, log_variance, on
 
 
 @pytest.mark.parametrize("centering", [True, False])
@@ -179,7 +181,7 @@ def test_pretraining_composes_what_its_layers_learn(hidden, options, kind):
     model = DBMTransformer(hidden, **PRETRAINING | settings)
     start = clone(model).set_params(pretrain_n_iter=0).fit(X)
     start.set_params(pretrain_n_iter=3)
-    weights, biases, log_variance = pretrained_by_hand(start, X)
+    weights, biases, log_variance, offsets = pretrained_by_hand(start, X)
     model.fit(X)
     found = unfolded(trained(model), [X.shape[1], *hidden])
     for x, y in zip([*found.weights, *found.biases], weights + biases, strict=True):
@@ -187,6 +189,10 @@ def test_pretraining_composes_what_its_layers_learn(hidden, options, kind):
     found = model._state["log_variance"]
     np.testing.assert_allclose(found[: X.shape[1]], log_variance, 1e-9, 1e-9)
     assert (found[X.shape[1] :] == 0).all()
+    if model.centering:
+        found = model._state["hidden_offset"], model._state["latent_offset"]
+        for x, parts in zip(found, (offsets[::2], offsets[1::2]), strict=True):
+            np.testing.assert_allclose(x, np.concatenate([[], *parts]), 1e-9, 1e-9)
     assert (model.n_iter_, model.history_["seconds"]) == (0, [])
 
 

@@ -15,6 +15,7 @@ from common import (
     fitted_floats,
     fitted_state,
     interrupted_after,
+    name_of,
 )
 from sklearn_ebm import (
     RBM,
@@ -173,17 +174,36 @@ USES = {name: methodcaller(name, BITS) for name in USES} | {
 )
 def test_what_is_asked_after_a_fit_is_for_the_next_one(estimator, name, value):
     model = fitted(estimator)
+    kept = {}
     for method, use in USES.items():
         if hasattr(model, method):
-            wanted = use(copy.deepcopy(model))
+            kept[method] = use(copy.deepcopy(model))
             found = use(copy.deepcopy(model).set_params(**{name: value}))
-            assert_same(found, wanted, method)
+            assert_same(found, kept[method], method)
     restored = pickle.loads(pickle.dumps(model.set_params(**{name: value})))
     for method in {"transform", "predict"} & {*dir(model)}:
-        assert_same(USES[method](restored), USES[method](model), method)
+        assert_same(USES[method](restored), kept[method], method)
     model.fit(BITS, LABELS)
     again = fitted(estimator, **{name: value})
     assert_same(fitted_floats(model), fitted_floats(again))
+
+
+@pytest.mark.parametrize(
+    "model, change",
+    [
+        (RBM(3, visible=[*PAIRS]), lambda m: m.visible.reverse()),
+        (MultimodalDBM([LEFT, RIGHT], 2, **DBM), lambda m: m.modalities.reverse()),
+        (RBMImputer(3, visible=[*PAIRS]), lambda m: m.visible.pop()),
+    ],
+    ids=name_of,
+)
+def test_lists_that_change_after_a_fit_are_for_the_next_one(model, change):
+    model.set_params(n_iter=1, random_state=0).fit(BITS)
+    methods = [name for name in USES if hasattr(model, name)]
+    wanted = {name: USES[name](copy.deepcopy(model)) for name in methods}
+    change(model)
+    found = {name: USES[name](copy.deepcopy(model)) for name in methods}
+    assert_same(found, wanted)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """DBMClassifier by multi-prediction: gradients, a plain twin, values that miss."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -341,6 +342,10 @@ def test_values_that_are_refused(digits, labels):
     X = digits[:50].copy()
     X[0, 0] = np.nan
     model.fit(X, labels[:50])
+    # What a fitted model takes does not change with what the next one is asked for.
+    other = copy.copy(model).set_params(objective="fine_tuning")
+    assert get_tags(other).input_tags.allow_nan
+    assert_same(other.predict_proba(X), model.predict_proba(X))
     with pytest.raises(ValueError, match="sparse matrix are not supported"):
         model.predict(sp.csr_matrix(X))
     X[1, 1] = np.inf

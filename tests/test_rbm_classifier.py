@@ -181,6 +181,17 @@ def test_where_training_starts(objective, digits):
     np.testing.assert_allclose(labels, np.log(share), atol=1e-12)
 
 
+def test_hybrid_without_a_generative_part_is_discriminative(digits, labels):
+    settings = {"n_iter": 3, "random_state": 0}
+    models = [
+        RBMClassifier(5, objective=objective, alpha=0, **settings).fit(digits, labels)
+        for objective in ("hybrid", "discriminative")
+    ]
+    for name in PARAMETERS[:3]:
+        found, wanted = (getattr(model, name) for model in models)
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
 def joint(parameters):
     """log p(v, y, h) less -log Z for all states: (visible, labels, hidden)."""
     W, U, c, b, d = parameters

@@ -50,11 +50,9 @@ def pretrain(estimator, X, rows, division):
     weights = blocks(state["components"].T, sizes)
     connected = blocks(estimator._connected(rows.n_columns), sizes)
     biases = unfolded(state["intercept_visible"], state["intercept_hidden"], sizes)
-    offsets = unfolded(
-        np.concatenate([np.zeros(sizes[0]), state["latent_offset"]]),
-        state["hidden_offset"],
-        sizes,
-    )
+    even = np.pad(state["latent_offset"], (sizes[0], 0))
+    state["latent_offset"] = even[sizes[0] :]  # a view: the layers' go there
+    offsets = unfolded(even, state["hidden_offset"], sizes)
     last = len(sizes) - 2
     for k in range(last + 1):
         up = 2.0 if k == 0 < last else 1.0

@@ -281,9 +281,10 @@ class FittedDBN(
         weights = self.recognition_components_ if recognition else self.components_
         rbm = RBM(
             len(weights[number]),
-            visible=self._stack[number]["_made"]["visible"],
+            visible="bernoulli" if number else self.visible,
             random_state=0,
         )
+        # (With what it was made of in `_made`.)
         rbm.__dict__.update(
             self._stack[number],
             components_=weights[number],

@@ -1,5 +1,6 @@
 """The training of restricted Boltzmann machines."""
 
+from copy import deepcopy
 from numbers import Integral, Real
 
 import numpy as np
@@ -250,7 +251,8 @@ class Training(CallbackSupportMixin, TransformerMixin):
 
         Returns which rows are trained on.
         """
-        self._made = {name: getattr(self, name) for name in self._kept}
+        # (Copies: a list may be changed in place.)
+        self._made = {name: deepcopy(getattr(self, name)) for name in self._kept}
         rng = check_random_state(self.random_state)
         components = rng.normal(0, SMALL, self._shape(rows.n_columns))
         key = random_key(rng)

@@ -421,7 +421,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         shares = counts / counts.sum()
         odds = log_odds(rows.column_means, rows.n_rows)
         hidden, visible = np.zeros(self.n_components), np.append(odds, np.log(shares))
-        if self.objective != "discriminative":
+        if self.objective == "generative" or self.objective == "hybrid" and self.alpha:
             # What learns the features, too, would stay on a plateau.
             rate = np.full(self.n_components, BITS_RATE)
             weights = np.vstack([components.T, labels.T])

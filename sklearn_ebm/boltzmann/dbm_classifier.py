@@ -427,7 +427,10 @@ class DBMClassifier(FineTunedClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.objective == "multi_prediction"
+        fitted = hasattr(self, "_state")
+        asked = WAYS.get(self.objective)
+        way = self._way if fitted else asked
+        tags.input_tags.allow_nan = way is WAYS["multi_prediction"]
         return tags
 
     def _damage(self):

@@ -1,5 +1,6 @@
 """Imputation of missing values by restricted Boltzmann machines."""
 
+from copy import deepcopy
 from numbers import Integral, Real
 
 import numpy as np
@@ -19,6 +20,7 @@ from .._validation import (
     random_generator,
 )
 from ._columns import Columns, owners_of, part_of
+from ._structure import as_made
 from .rbm import RBM
 
 # Hidden layers of at most so many states are summed, not sampled.
@@ -257,7 +259,8 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         return self
 
     def _store(self, rbm, columns, empty, seed, X):
-        self.rbm_, self.n_iter_, self._visible = rbm, rbm.n_iter_, self.visible
+        self.rbm_, self.n_iter_ = rbm, rbm.n_iter_
+        self._made = {"visible": deepcopy(self.visible)}
         self._n_categories, self._empty, self._seed = columns.n_categories, empty, seed
         self.indicator_ = None
         if self.add_indicator:
@@ -281,7 +284,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         X = check_table(self, X, self.missing_values)
         missing, kept = np.isnan(X), ~self._empty
         names = getattr(self, "feature_names_in_", None)
-        columns = Columns(self._visible, X, names, self._n_categories)
+        columns = Columns(as_made(self, "visible"), X, names, self._n_categories)
         columns.check(self, np.where(kept, X, np.nan), quiet=True)
         filled = np.where(missing, X.dtype.type(0), X)
         filled[:, kept] = self._fill(np.ascontiguousarray(X[:, kept]))
