@@ -1288,6 +1288,24 @@ MUTATIONS = [
         "np.sqrt(1 / max(heard)) * np.ones(len(variance))",
     ),
     Mutation(
+        "deep: pretraining loses the means of every second hidden layer",
+        "boltzmann/_dbm_pretraining.py",
+        "even[sizes[0] :]  #",
+        "even[sizes[0] :].copy()  #",
+    ),
+    Mutation(
+        "deep: biases of the pretraining do not know that inputs are heard twice",
+        "boltzmann/_dbm_pretraining.py",
+        "logit(rate) - up * weighted_sums",
+        "logit(rate) - weighted_sums",
+    ),
+    Mutation(
+        "deep: weights of the start do not know that layers have two neighbours",
+        "boltzmann/_starts.py",
+        "n_heard = 1 if len(weights) == 1 else 2",
+        "n_heard = 1",
+    ),
+    Mutation(
         "deep: the lowest layer is pretrained with its input once",
         "boltzmann/_dbm_pretraining.py",
         "up = 2.0 if k == 0 < last else 1.0",
