@@ -412,6 +412,8 @@ def test_what_is_no_machine_is_refused(function, digits):
     stack = DBNTransformer((4, 3), n_iter=1).fit(digits[:50])
     with pytest.raises(TypeError, match="top_rbm"):
         function(stack)
+    with pytest.raises(TypeError, match="fitted model, got the class BernoulliRBM"):
+        function(BernoulliRBM)
 
 
 def test_messages_name_units_and_not_their_numbers(digits):

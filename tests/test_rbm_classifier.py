@@ -874,10 +874,14 @@ def test_going_on_without_a_label(digits, labels):
     assert np.isfinite(model.components_).all()
     first = clone(model).partial_fit(digits, unknown, classes=range(10))
     assert first.predict_proba(digits).shape == (len(digits), 10)
+    # A discriminative model has nothing to learn of such a batch of a stream.
+    model = clone(model).set_params(objective="discriminative", warm_start=True)
+    model.partial_fit(digits, labels, classes=range(10))
+    before = fitted_state(model)
+    assert_same(fitted_state(model.partial_fit(digits, unknown)), before)
+    with pytest.raises(ValueError, match="has 3 features, but"):
+        model.partial_fit(digits[:, :3], unknown)
     # (Not that the classes are not known, which they are.)
-    model.set_params(objective="discriminative", warm_start=True)
-    with pytest.raises(ValueError, match="y has no label.* cannot learn anything"):
-        model.partial_fit(digits, unknown)
     with pytest.raises(ValueError, match="y has no label.* cannot learn anything"):
         model.fit(digits, unknown)
     with pytest.raises(ValueError, match="y has no label.* cannot learn anything"):

@@ -342,7 +342,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             Training data, any number of rows, values in [0, 1].
 
         y : array-like of shape (n_samples,)
-            Labels; `unlabeled` where they are not known.
+            Labels; `unlabeled` where they are not known. Later calls may have no
+            label at all, of which discriminative training learns nothing.
 
         classes : array-like of shape (n_classes,), default=None
             All labels there will be. Needed in the first call of a model that has
@@ -358,7 +359,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             raise ValueError("partial_fit does not support early_stopping=True.")
         goes_on = hasattr(self, "_state")
         classes = check_classes(self, classes, goes_on)
-        X, rows, codes, division = self._begin(X, y, classes, goes_on)
+        X, rows, codes, division = self._begin(X, y, classes, goes_on, goes_on)
+        if len(codes) == 0:
+            return self
         if goes_on:
             self._go_on(rows, n_seen=self._state["n_seen"])
         run = Run(self._trainer(rows, codes, division), division)
@@ -369,11 +372,12 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             self._store(run)
         return self
 
-    def _begin(self, X, y, classes, goes_on):
+    def _begin(self, X, y, classes, goes_on, may_be_idle=False):
         """Check the data; begin with new parameters, or go on with those there are.
 
         Returns X, its Rows, the number of every row's class (-1 if not known) and
-        which rows are trained on.
+        which rows are trained on; there may be none if there is no label to learn
+        from and the model `may_be_idle`.
         """
         labels, known = check_labels(self, y)
         if goes_on:
@@ -389,7 +393,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             # Rows without a label must not matter, not even in the means.
             X, codes = X[known], codes[known]
             rows = Rows(X, rows.dtype) if len(codes) else rows
-        if len(codes) == 0 or len(classes) == 0:
+        if len(classes) == 0 or (len(codes) == 0 and not may_be_idle):
             missed = "what the classes are" if len(classes) == 0 else "anything"
             raise ValueError(
                 f"y has no label: all of it is unlabeled={self.unlabeled!r}, from "

@@ -48,6 +48,8 @@ def layered_of(model):
     """
     if isinstance(model, Layered):
         return model
+    if isinstance(model, type):
+        raise TypeError(f"This takes a fitted model, got the class {model.__name__}.")
     if not hasattr(model, "_layered"):
         remedy = "."
         if hasattr(model, "top_rbm"):
