@@ -10,8 +10,8 @@ It depends on how many labels there are. With one or two labels a class, the net
 has seen the other digits makes a quarter fewer errors; with ten or more the two are
 alike. So many labels say all that the pretraining of these small images has learned.
 Gradient descent leaves weights alone that have small gradients; Adam, the default,
-takes steps of a size along all of them, and what the pretraining has learned is soon
-gone.
+takes steps of about the same size along all of them, and what the pretraining has
+learned is soon gone.
 """
 
 import matplotlib.pyplot as plt

@@ -322,7 +322,7 @@ class SamplesDisplay:
 
         init : array-like of shape (n_chains, n_features), default=None
             Values to start from; None draws independent units with the means of
-            the training data.
+            the training data (other than Bernoulli units: with their biases).
 
         conditions : array-like of shape (n_features,) or (n_chains, n_features), \
                 default=None
@@ -535,7 +535,7 @@ def _axes(ax):
     except ImportError as error:
         raise ImportError(
             "Displays need matplotlib, which is not installed: "
-            "pip install 'sklearn_ebm[plots]' brings it."
+            "pip install '.[plots]' in a checkout of sklearn_ebm brings it."
         ) from error
     if ax is None:
         _, ax = plt.subplots()

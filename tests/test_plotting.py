@@ -260,7 +260,7 @@ def test_matplotlib_is_asked_for_when_it_is_needed(rbm, monkeypatch):
     displays = every_display(rbm)
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     for display in displays:
-        with pytest.raises(ImportError, match=r"pip install 'sklearn_ebm\[plots\]'"):
+        with pytest.raises(ImportError, match=r"pip install '\.\[plots\]'"):
             display.plot()
 
 

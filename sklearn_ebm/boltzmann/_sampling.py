@@ -60,7 +60,8 @@ class Sampling(OwnDraws):
 
         init : array-like of shape (n_chains, n_features), default=None
             Values of the visible units to start from. None starts every chain
-            at independent features with the means of the training data.
+            at independent features with the means of the training data (other than
+            Bernoulli units: with their biases).
 
         random_state : int, RandomState instance or None, default=None
             Seeds the draws. None goes on with the sequence of `gibbs`, which the

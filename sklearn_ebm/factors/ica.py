@@ -158,9 +158,9 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     history_ : dict of list
         For every iteration: "log_likelihood" of the training data (mean, in nats a
-        row; of their first `n_components` principal components if these are fewer
-        than the features) or "score_matching", the objective on whitened data; and
-        "gradient", its largest entry.
+        row, as `score` gives it; of their first `n_components` principal components
+        only where `noise_variance_` is 0) or "score_matching", the objective on
+        whitened data; and "gradient", its largest entry.
 
     n_features_in_ : int
         Number of features seen during `fit`.

@@ -64,7 +64,7 @@ def sample_chains(
 
     init : array-like of shape (n_chains, n_features) or None, default=None
         Values to start from; None draws independent units with the means of the
-        training data.
+        training data (other than Bernoulli units: with their biases).
 
     conditions : array-like of shape (n_features,) or (n_chains, n_features), \
             default=None
