@@ -128,19 +128,21 @@ def half_sweep(
     cdef Py_ssize_t n_rows = rows.n_rows, n_panels = layer.n_panels
     weight_memory = aligned(layer.room(n_panels) + PANEL_BYTES)
     cdef const char *weights = layer.panels(0, n_panels, address(weight_memory))
-    cdef Py_ssize_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
+    # (No more room than there are rows.)
+    cdef Py_ssize_t most = max(1, min(BLOCK, n_rows))
+    cdef Py_ssize_t n_blocks = (n_rows + most - 1) // most
     cdef int n_threads = min(
         n_blocks,
         effective_n_threads(n_rows * rows.n_columns * rows.density * n_panels,
                             LEAST_WORK),
     )
     cdef RowBlock room = RowBlock(
-        rows, n_threads * BLOCK, n_threads, rows.is_dense(DENSE)
+        rows, n_threads * most, n_threads, rows.is_dense(DENSE)
     )
-    cdef Py_ssize_t stride = BLOCK * PANEL_BYTES
+    cdef Py_ssize_t stride = most * PANEL_BYTES
     cdef Py_ssize_t bits_stride = (n_panels * layer.leaves.lanes + 63) // 64 * 8
     out_memory = aligned(n_threads * n_panels * stride)
-    bits_memory = aligned(n_threads * BLOCK * bits_stride)
+    bits_memory = aligned(n_threads * most * bits_stride)
     draw_memory = aligned(n_threads * 2 * stride)
     cdef char *out = address(out_memory)
     cdef char *bits = address(bits_memory)
@@ -167,24 +169,24 @@ def half_sweep(
         start = bound(n_blocks, thread, team)
         stop = bound(n_blocks, thread + 1, team)
         my_out = out + thread * n_panels * stride
-        my_bits = bits + thread * BLOCK * bits_stride
+        my_bits = bits + thread * most * bits_stride
         for block in range(start, stop):
-            first = block * BLOCK
-            n = min(BLOCK, n_rows - first)
+            first = block * most
+            n = min(most, n_rows - first)
             for r in range(n):
-                room.read(rows, thread * BLOCK + r, first + r, thread)
-            active = room.at(thread * BLOCK)
-            if not rows.scanned and room.note(thread * BLOCK, n, &found[thread]):
+                room.read(rows, thread * most + r, first + r, thread)
+            active = room.at(thread * most)
+            if not rows.scanned and room.note(thread * most, n, &found[thread]):
                 active.value = NULL
             layer.fields(&active, n, 0, n_panels, weights, my_out, stride)
             if want_fields:
-                _unpack(layer, my_out, n, &fields_[first, 0])
+                _unpack(layer, my_out, stride, n, &fields_[first, 0])
             if not (want_means or want_samples):
                 continue
             for p in range(n_panels):
                 layer.leaves.logistic(my_out + p * stride, n)
             if want_means:
-                _unpack(layer, my_out, n, &means_[first, 0])
+                _unpack(layer, my_out, stride, n, &means_[first, 0])
             if want_samples:
                 for p in range(n_panels):
                     layer.leaves.bernoulli(
@@ -214,9 +216,9 @@ cdef object _bytes(array, Rows rows, Layer layer):
 
 
 cdef void _unpack(
-    Layer layer, const char *panels, Py_ssize_t n, void *out
+    Layer layer, const char *panels, Py_ssize_t stride, Py_ssize_t n, void *out
 ) noexcept nogil:
-    """Panels (n_panels, BLOCK rows) to n plain rows."""
+    """Panels that are `stride` bytes apart to n plain rows."""
     cdef Py_ssize_t size = layer.n_units * layer.leaves.itemsize
     cdef Py_ssize_t r, p, at
     for r in range(n):
@@ -224,7 +226,7 @@ cdef void _unpack(
             at = p * PANEL_BYTES
             memcpy(
                 <char *> out + r * size + at,
-                panels + (p * BLOCK + r) * PANEL_BYTES, min(PANEL_BYTES, size - at),
+                panels + p * stride + r * PANEL_BYTES, min(PANEL_BYTES, size - at),
             )
 
 

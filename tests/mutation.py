@@ -281,8 +281,8 @@ MUTATIONS = [
     Mutation(
         "words when not enough is saved",
         "_simd.h",
-        "saved > 4.0 * rows->n_units",
-        "saved > 3.5 * rows->n_units",
+        "saved > 5.0 * rows->n_units",
+        "saved > 4.5 * rows->n_units",
     ),
     Mutation(
         "blocks of chains begin at the first row's words",

@@ -118,8 +118,8 @@ def block_fields(X, weights, bias, neighbours=1):
     lists, n_units = fields(X, weights, bias, neighbours), len(weights)
     starts = np.arange(0, n_units, neighbours)
     length = np.logical_or.reduceat(np.asarray(X, bool), starts, axis=1).sum(axis=1)
-    excess = np.maximum(length - 0.25 * n_units, 0)
-    if excess.sum() <= 4.0 * n_units:
+    excess = np.maximum(length - 0.2 * n_units, 0)
+    if excess.sum() <= 5.0 * n_units:
         return lists
     return np.where(excess[:, np.newaxis] > 0, fields(X, weights, bias, 4), lists)
 
