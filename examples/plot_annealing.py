@@ -8,10 +8,10 @@ far is the estimate from the truth, and would one notice?
 
 Three models. With 20 hidden units log Z is also known exactly: both directions agree
 with it. With 200 units, trained until chains hardly move, it is not known: here few
-temperatures give estimates that are nats apart and climb as temperatures are added,
-by more than their error bars promise, so one does notice. The third is made by hand
-to deceive: a unit added to the first model holds a mode that no run ever finds. Both
-directions agree, error bars are small, and both are wrong by five nats.
+temperatures give estimates that are nats apart and come together as temperatures are
+added, by more than their error bars promise, so one does notice. The third is made by
+hand to deceive: a unit added to the first model holds a mode that no run ever finds.
+Both directions agree, error bars are small, and both are wrong by five nats.
 """
 
 from copy import deepcopy
