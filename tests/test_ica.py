@@ -552,8 +552,9 @@ def test_more_mixtures_than_sources(add_noise):
 def test_no_whitening_ignores_n_components():
     X, _ = mixtures()
     for n_components in (1, 5):
-        with pytest.warns(UserWarning, match="Ignoring n_components"):
+        with pytest.warns(UserWarning, match="Ignoring n_components") as caught:
             model = ICA(n_components, whiten=False, random_state=0).fit(X)
+        assert caught[0].filename == __file__
         assert model.mixing_.shape == (3, 3)
 
 
@@ -573,16 +574,20 @@ def test_no_whitening_needs_full_rank():
 
 def test_too_many_components():
     X, _ = mixtures()
-    with pytest.warns(UserWarning, match="n_components is too large: .* set to 3"):
+    wanted = "n_components is too large: .* set to 3"
+    with pytest.warns(UserWarning, match=wanted) as caught:
         model = ICA(7, random_state=0).fit(X)
+    assert caught[0].filename == __file__
     assert model.components_.shape == (3, 3)
 
 
 def test_convergence_warning():
     X, _ = mixtures()
     for how in ({}, {"objective": "score_matching", "density": "logistic"}):
-        with pytest.warns(ConvergenceWarning, match="did not converge in 2 iter"):
+        wanted = "did not converge in 2 iter"
+        with pytest.warns(ConvergenceWarning, match=wanted) as caught:
             model = ICA(max_iter=2, tol=0, random_state=0, **how).fit(X)
+        assert caught[0].filename == __file__
         assert model.n_iter_ == 2
 
 

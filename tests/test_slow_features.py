@@ -254,8 +254,10 @@ def test_tol_leaves_out_small_directions(walk):
 
 
 def test_more_components_than_directions(walk):
-    with pytest.warns(UserWarning, match="n_components=7 is more than the 4 direc"):
+    wanted = "n_components=7 is more than the 4 direc"
+    with pytest.warns(UserWarning, match=wanted) as caught:
         model = SlowFeatureAnalysis(7).fit(walk)
+    assert caught[0].filename == __file__
     assert model.transform(walk).shape == (1000, 4)
 
 
@@ -322,9 +324,12 @@ def test_no_differences(walk):
         SlowFeatureAnalysis().partial_fit(walk[:1])
 
 
-def test_constant_data_are_refused():
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_constant_data_are_refused(method):
+    model = SlowFeatureAnalysis()
     with pytest.raises(ValueError, match="all frames are equal"):
-        SlowFeatureAnalysis().fit(np.full((1000, 3), 0.1))
+        getattr(model, method)(np.full((1000, 3), 0.1))
+    assert not hasattr(model, "n_features_in_")
 
 
 def test_expansion_cannot_change_half_way(walk):

@@ -537,6 +537,7 @@ def test_parameters_that_are_refused(parameters, message):
     for method in (model.fit, model.partial_fit):
         with pytest.raises(ValueError, match=message):
             method(X)
+        assert not hasattr(model, "n_features_in_")
 
 
 def test_data_that_are_refused(patches):

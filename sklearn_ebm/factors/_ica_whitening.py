@@ -117,7 +117,7 @@ def whitening_of(X, n_components, solver, many):
         warnings.warn(
             f"n_components is too large: it will be set to {rank}. More components "
             "than the data have directions need objective='score_matching'.",
-            stacklevel=4,
+            stacklevel=5,
         )
         n_components = rank
     n_kept = min(n_components, rank)
@@ -149,7 +149,7 @@ def no_whitening(X, n_components, many):
         )
     n_components = n_components or n_features
     if n_components < n_features or n_components > n_features and not many:
-        warnings.warn("Ignoring n_components with whiten=False.", stacklevel=4)
+        warnings.warn("Ignoring n_components with whiten=False.", stacklevel=5)
         n_components = n_features
     return Whitening(zero, identity, identity, second, 0.0, 0.0), n_components
 

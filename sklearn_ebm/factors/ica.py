@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._products import single_threaded_blas
+from .._training import undone_if_in_vain
 from .._validation import (
     Interval,
     Options,
@@ -263,6 +264,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     # ---- Training ----
 
+    @undone_if_in_vain
     def fit(self, X, y=None):
         """Fit the model to the data X.
 
@@ -297,7 +299,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 f"ICA did not converge in {self.n_iter_} iterations; increase max_iter "
                 "or tol.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return self
 

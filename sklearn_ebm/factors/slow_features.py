@@ -15,6 +15,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .._training import undone_if_in_vain
 from .._validation import (
     Interval,
     StrOptions,
@@ -143,6 +144,7 @@ class SlowFeatureAnalysis(
 
     # ---- Training ----
 
+    @undone_if_in_vain
     def fit(self, X, y=None, *, lengths=None):
         """Fit the model to sequences.
 
@@ -171,10 +173,11 @@ class SlowFeatureAnalysis(
             warnings.warn(
                 f"n_components={self.n_components} is more than the {rank} directions "
                 f"in which the data vary; there will be {rank} slow features.",
-                stacklevel=2,
+                stacklevel=3,
             )
         return self
 
+    @undone_if_in_vain
     def partial_fit(self, X, y=None, *, lengths=None):
         """Go on with more sequences.
 

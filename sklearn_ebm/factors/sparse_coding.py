@@ -14,6 +14,7 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from .._training import undone_if_in_vain
 from .._validation import (
     FLOATS,
     CallbackSupportMixin,
@@ -237,6 +238,7 @@ class SparseCoding(
 
     # ---- Training ----
 
+    @undone_if_in_vain
     @with_callbacks
     def fit(self, X, y=None):
         """Learn a dictionary from the data X.
@@ -291,6 +293,7 @@ class SparseCoding(
         )
         return self
 
+    @undone_if_in_vain
     def partial_fit(self, X, y=None):
         """Learn from minibatches of a part of the data.
 
