@@ -91,17 +91,30 @@ def test_init_only_assigns_and_hides_no_parameter(estimator):
 
 @every_estimator
 def test_refused_data_leave_the_model_as_it_was(estimator):
-    constant = np.full((20, 99), 0.5)
-    infinite = constant.copy()
-    infinite[-1, -1] = np.inf
+    wide = np.full((20, 99), 0.5)
+    wide[-1, -1] = np.inf
     for model in (clone(estimator), fitted(estimator)):
         wanted = fitted_state(model)
         with pytest.raises(ValueError):
-            fit(model, infinite)
+            fit(model, wide)
         assert_same(fitted_state(model), wanted)
-        # Some refuse these, and know only after they have counted the features.
+
+
+# What some models refuse, after they have counted the features and the classes.
+UNVARIED = {
+    "constant": np.full((20, 99), 0.5),
+    "with variances that are 0 in float32": np.float32(1e-23)
+    * np.random.default_rng(0).random((20, 99), np.float32),
+}
+
+
+@every_estimator
+@pytest.mark.parametrize("kind", UNVARIED)
+def test_data_refused_late_leave_the_model_as_it_was(estimator, kind):
+    for model in (clone(estimator), fitted(estimator)):
+        wanted = fitted_state(model)
         try:
-            fit(model, constant)
+            fit(model, UNVARIED[kind])
         except ValueError:
             assert_same(fitted_state(model), wanted)
 

@@ -590,6 +590,23 @@ def test_training_that_diverges_leaves_the_model_as_it_was(model, digits, labels
 
 
 @pytest.mark.parametrize("estimator", [DBNClassifier, DBNRegressor, DBMClassifier])
+def test_data_that_the_pretraining_refuses_leave_the_net_as_it_was(
+    estimator, digits, labels
+):
+    model = estimator((4, 3), visible="gaussian", n_iter=1, pretrain_n_iter=1)
+    narrow = (1e-23 * digits[:50]).astype(np.float32)
+    more = {} if estimator is DBNRegressor else {"classes": range(10)}
+    with pytest.raises(ValueError, match="variance of visible unit"):
+        model.partial_fit(narrow, labels[:50], **more)
+    assert not fitted_state(model)
+    model.fit(digits[:50], labels[:50] % 2)
+    before = copy.deepcopy(model)
+    with pytest.raises(ValueError, match="variance of visible unit"):
+        model.fit(narrow, labels[:50])
+    assert_same_model(model, before)
+
+
+@pytest.mark.parametrize("estimator", [DBNClassifier, DBNRegressor, DBMClassifier])
 def test_sizes_in_an_array(estimator, digits, labels):
     sizes = np.array([6, 5])
     params = {"pretrain_n_iter": 1, "n_iter": 1, "random_state": 0}

@@ -133,8 +133,8 @@ class FineTuned(
             self._go_on(given["y"])
         callbacks = self._init_callback_context(max_subtasks=self.n_iter)
         callbacks.call_on_fit_task_begin(estimator=self, **given)
-        if self.pretrain and not goes_on:
-            self._pretrain(X)
+        if not goes_on:
+            self._start(X)
         run = FineTuning(self, self._inputs(X, True), targets, division)
         try:
             self._fine_tune(run, callbacks, given)
@@ -154,8 +154,8 @@ class FineTuned(
             raise ValueError("partial_fit does not support early_stopping=True.")
         goes_on = hasattr(self, "_state")
         X, targets, division = self._begin(X, y, classes, goes_on)
-        if self.pretrain and not goes_on:
-            self._pretrain(X)
+        if not goes_on:
+            self._start(X)
         if len(division.training) == 0:
             # An epoch without a minibatch leaves the net as it is.
             rate = float(self._rate())
@@ -238,14 +238,13 @@ class FineTuned(
         """Take up what parameters say now of the targets of a fit that goes on."""
 
     def _initialise(self, rows, state, key, rng):
-        """Parameters and random keys before the first epoch."""
+        """Parameters and random keys before the first epoch, not public yet."""
         sizes = [rows.n_columns, *self._sizes(), state["n_outputs"]]
         state |= {"structure": self._structure(), "key": key, "step": 0}
-        params = state["params"] = self._first_params(rows, state, rng)
+        state["params"] = self._first_params(rows, state, rng)
         state["stack_seed"] = int(rng.randint(np.iinfo(np.int32).max))
         self.__dict__.pop("best_n_iter_", None)
         self.__dict__.update(
-            self._public(params, state),
             _state=state,
             n_iter_=0,
             history_={name: [] for name in self._entries()},
@@ -263,6 +262,19 @@ class FineTuned(
         """Return the parameters of a new net, before the pretraining."""
         sizes = [rows.n_columns, *self._sizes(), state["n_outputs"]]
         return random_params(sizes, rows.dtype, rng)
+
+    def _start(self, X):
+        """Pretrain a new net, if it is to be, and publish it.
+
+        Not before: data that the pretraining refuses leave the net that there was.
+        """
+        if self.pretrain:
+            self._pretrain(X)
+        self._publish()
+
+    def _publish(self):
+        """Make the parameters in the state the public ones."""
+        self.__dict__.update(self._public(self._state["params"], self._state))
 
     def _pretrain(self, X):
         """Put what a stack of RBMs learns from X in place of the hidden layers."""
@@ -285,7 +297,7 @@ class FineTuned(
                 dtype = params[-1].dtype
                 params = [np.array(each, dtype, order="C") for each in params]
                 self._state["params"] = params
-                self.__dict__.update(self._public(params, self._state))
+                self._publish()
 
     def _fine_tune(self, run, callbacks, given):
         """Train for n_iter epochs, or until something says that it is enough."""

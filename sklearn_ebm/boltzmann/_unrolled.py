@@ -84,7 +84,7 @@ class Unrolled:
                 params = unrolled(mean_field_layers(learned))
                 params += model._state["params"][len(params) :]
                 model._state |= {"dbm": learned, "params": params}
-                model.__dict__.update(model._public(params, model._state))
+                model._publish()
 
     def public(self, model, params, state):
         """Return the public attributes of a net with these parameters."""

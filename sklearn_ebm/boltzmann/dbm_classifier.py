@@ -11,15 +11,8 @@ from ._multi_prediction import MultiPrediction
 from ._unrolled import Unrolled
 
 WAYS = {"fine_tuning": Unrolled(), "multi_prediction": MultiPrediction()}
-# What a machine has with one objective or the other, and what says with which.
-ATTRIBUTES = [
-    "components_",
-    "dbm_intercepts_",
-    "dbm_variance_",
-    "coefs_",
-    "intercepts_",
-    "_state",
-]
+# What a model has with objective="fine_tuning" only.
+OF_NETS = "dbm_variance_", "coefs_", "intercepts_"
 
 
 class DBMClassifier(FineTunedClassifier):
@@ -387,9 +380,14 @@ class DBMClassifier(FineTunedClassifier):
         return division
 
     def _initialise(self, *given):
-        for name in ATTRIBUTES:
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_state", None)  # which says what the net was fitted to be
         super()._initialise(*given)
+
+    def _publish(self):
+        super()._publish()
+        if self._way is WAYS["multi_prediction"]:
+            for name in OF_NETS:  # that an earlier fit may have left
+                self.__dict__.pop(name, None)
 
     def _first_params(self, rows, state, rng):
         return self._way.first_params(self, rows, state, rng)
