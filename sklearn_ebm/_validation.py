@@ -70,6 +70,7 @@ __all__ = [
     "ScoringMonitor",
     "StrOptions",
     "TupleOf",
+    "as_conditions",
     "as_floats",
     "check_choice",
     "check_count",
@@ -231,11 +232,7 @@ def check_fixed(conditions, n_units, *, binary=True):
 
     They are 0 or 1 if `binary`.
     """
-    if sp.issparse(conditions):
-        raise TypeError("conditions must be dense: NaN stands for units that are free.")
-    values = check_array(
-        as_floats(conditions), ensure_all_finite="allow-nan", input_name="conditions"
-    )
+    values = as_conditions(conditions)
     if values.shape[1] != n_units:
         raise ValueError(
             f"conditions has {values.shape[1]} columns, but the layer has {n_units} "
@@ -249,6 +246,15 @@ def check_fixed(conditions, n_units, *, binary=True):
             f"{wrong[0]:.6g}."
         )
     return values
+
+
+def as_conditions(conditions):
+    """Values that are to be kept, NaN where they are free, as a matrix of floats."""
+    if sp.issparse(conditions):
+        raise TypeError("conditions must be dense: NaN stands for units that are free.")
+    return check_array(
+        as_floats(conditions), ensure_all_finite="allow-nan", input_name="conditions"
+    )
 
 
 def as_floats(values):

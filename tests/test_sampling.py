@@ -9,8 +9,15 @@ from numpy.testing import assert_array_equal
 from scipy.stats import chisquare
 from sklearn.base import clone
 
-from common import all_states, assert_same, floats, model_with, random_model
-from sklearn_ebm import RBM, BernoulliRBM, GaussianRBM
+from common import (
+    all_states,
+    assert_same,
+    floats,
+    model_with,
+    name_of,
+    random_model,
+)
+from sklearn_ebm import RBM, BernoulliRBM, DBMTransformer, GaussianRBM
 
 
 @floats
@@ -133,11 +140,20 @@ def test_few_steps_resemble_init(binary_digits):
     assert near < 0.7 * far
 
 
-def test_tables_of_conditions_have_the_columns_of_the_data():
+@pytest.mark.parametrize(
+    "model",
+    [
+        BernoulliRBM(3, n_iter=1, random_state=0),
+        RBM(3, visible="categorical", n_iter=1, random_state=0),
+        DBMTransformer((3, 2), n_iter=1, random_state=0),
+    ],
+    ids=name_of,
+)
+def test_tables_of_conditions_have_the_columns_of_the_data(model):
     pd = pytest.importorskip("pandas")
     names = list("abcd")
     X = pd.DataFrame(np.random.default_rng(0).random((40, 4)) < 0.4, columns=names)
-    model = BernoulliRBM(3, n_iter=1, random_state=0).fit(X)
+    model = clone(model).fit(X)
     wanted = pd.DataFrame([[1, np.nan, 0, np.nan]], columns=names)
     v = model.sample(5, 3, conditions=wanted)
     assert v[:, 0].all()
@@ -156,6 +172,9 @@ def test_tables_of_conditions_have_the_columns_of_the_data():
     for each in (wanted.astype("Int64"), wanted.astype("Int64").iloc[0]):
         found = model.sample(5, 3, conditions=each, random_state=0)
         assert_array_equal(found, model.sample(5, 3, conditions=wanted, random_state=0))
+    # A table without NaN would hold all units, most of them at 0.
+    with pytest.raises(TypeError, match="conditions must be dense"):
+        model.sample(5, 3, conditions=sp.csr_array([[1, 0, 0, 0]]))
 
 
 class OtherTable:

@@ -155,7 +155,6 @@ class FittedDBM(
         if not fixed:
             X, dtype = self._read(X)
             return self._deep(dtype).even(dense_rows(X, dtype))
-        X = np.atleast_2d(np.asarray(X, float))
         if X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"conditions has {X.shape[1]} columns, but the model has "

@@ -5,6 +5,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._rows import Rows
 from .._validation import (
+    as_conditions,
     check_choice,
     check_count,
     check_missing,
@@ -106,7 +107,8 @@ class Sampling(OwnDraws):
         check_names(self, init, "init")
         check_names(self, conditions, "conditions")
         init = self._encode(init)
-        conditions = self._encode(conditions, fixed=True)
+        if conditions is not None:
+            conditions = self._encode(as_conditions(conditions), fixed=True)
         chains = Gibbs(self).begin(n_chains, init, conditions, *draws)
         if random_state is None:
             self._use_draws(n_steps + most * thinning + 20)
