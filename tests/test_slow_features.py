@@ -5,7 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import eigh
 from sklearn import config_context
 from sklearn.pipeline import make_pipeline
@@ -283,6 +283,19 @@ def test_no_inverse_of_products(walk):
     with pytest.raises(AttributeError) as caught:
         model.inverse_transform(walk)
     assert "products of features cannot be undone" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("expansion, other", [EXPANSIONS, EXPANSIONS[::-1]])
+def test_an_expansion_that_is_set_later_is_for_the_next_fit(expansion, other, walk):
+    model = SlowFeatureAnalysis(expansion=expansion).fit(walk)
+    Y, invertible = model.transform(walk), hasattr(model, "inverse_transform")
+    model.set_params(expansion=other)
+    assert_array_equal(model.transform(walk), Y)
+    assert hasattr(model, "inverse_transform") == invertible
+    if invertible:
+        assert_allclose(model.inverse_transform(Y), walk, atol=1e-9)
+    wanted = SlowFeatureAnalysis(expansion=other).fit(walk).transform(walk)
+    assert_array_equal(model.fit(walk).transform(walk), wanted)
 
 
 @every_expansion

@@ -34,7 +34,7 @@ CONSTANT = 1e-12
 
 def _is_linear(estimator):
     """Say why there is no inverse_transform otherwise."""
-    if estimator.expansion != "linear":
+    if estimator._expansion != "linear":
         raise AttributeError(
             "inverse_transform exists for expansion='linear' only: products of "
             "features cannot be undone."
@@ -257,7 +257,7 @@ class SlowFeatureAnalysis(
         self.components_, self.mean_ = weights, mean
         self.slowness_ = slowness.astype(dtype)
         self.n_frames_ = state["n_frames"]
-        if self.expansion == "linear":
+        if state["expansion"] == "linear":
             self.mixing_ = (covariance @ components.T).astype(dtype)
         elif hasattr(self, "mixing_"):  # of an earlier fit
             del self.mixing_
@@ -283,7 +283,7 @@ class SlowFeatureAnalysis(
         mean, weights = self.mean_.astype(X.dtype), self.components_.T.astype(X.dtype)
         Y = np.empty((len(X), weights.shape[1]), X.dtype)
         for batch in gen_batches(len(X), max(1, BLOCK_SIZE // len(mean))):
-            Y[batch] = (_expand(X[batch], self.expansion) - mean) @ weights
+            Y[batch] = (_expand(X[batch], self._expansion) - mean) @ weights
         return Y
 
     @available_if(_is_linear)
@@ -304,6 +304,12 @@ class SlowFeatureAnalysis(
         check_is_fitted(self)
         X = check_latent(X, len(self.components_), "slow features")
         return X @ self.mixing_.T.astype(X.dtype) + self.mean_.astype(X.dtype)
+
+    @property
+    def _expansion(self):
+        # A fitted model stays what it was fitted to be.
+        state = getattr(self, "_state", None)
+        return self.expansion if state is None else state["expansion"]
 
     @property
     def _n_features_out(self):
