@@ -213,6 +213,18 @@ def test_omp_is_that_of_scikit_learn(n_nonzero, patches):
     np.testing.assert_allclose(codes, wanted, atol=1e-8)
 
 
+@pytest.mark.parametrize("n_components", [1, 9, None])
+def test_omp_counts_the_atoms_there_are(n_components, patches):
+    X, atoms = patches
+    X = X[:100] + 0.01  # no row is an atom
+    model = coder(atoms[:2], X, algorithm="omp", n_nonzero_coefs=2)
+    codes = model.transform(X)
+    assert codes.any(axis=0).all()
+    # (What is said of atoms after the fit is for the next one.)
+    model.set_params(n_components=n_components, n_nonzero_coefs=3)
+    assert_same(model.transform(X), codes)
+
+
 # ---- Objective, reconstruction ----
 
 

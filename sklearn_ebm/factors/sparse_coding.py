@@ -506,7 +506,7 @@ class SparseCoding(
         n_nonzero = None
         if self.algorithm == "omp":
             n_nonzero = self.n_nonzero_coefs or max(1, self.n_features_in_ // 10)
-            n_nonzero = min(n_nonzero, self.n_components or self.n_features_in_)
+            n_nonzero = min(n_nonzero, len(self.components_))
         return Coding(
             self.alpha,
             self.beta,
