@@ -142,7 +142,8 @@ class Monitor:
         `rows` (of data and a dtype: what other methods take), `fill` (of values,
         some of them NaN), `free_energy` and `hidden_means` (of rows),
         `visible_means` (of hidden states) and, if it has one, `pseudo_likelihood`
-        (of rows, and which of their values do not count).
+        (of rows, and which of their values do not count). Its `bits` says whether the
+        hidden units are: only those can be dead or saturated.
 
     missing_in : callable or None, default=None
         Says which values are missing in rows of these numbers; None if none is.
@@ -174,8 +175,9 @@ class Monitor:
         numbers |= {
             "reconstruction_error": error.mean(dtype=float),
             "hidden_activity": hidden.mean(dtype=float),
-            "saturation": sum(_idle(hidden)) / hidden.shape[1],
         }
+        if view.bits:
+            numbers["saturation"] = sum(_idle(hidden)) / hidden.shape[1]
         if self.validation is not None:
             unseen = self.validation.rows(view)
             if hasattr(view, "pseudo_likelihood"):
@@ -188,6 +190,8 @@ class Monitor:
     def warn_of_idle_units(self, name, parameters):
         """Warn if more than a few hidden units say the same of every row."""
         view = self.view(*parameters)
+        if not view.bits:
+            return
         hidden = view.hidden_means(self.training.rows(view))
         dead, saturated = _idle(hidden)
         if dead + saturated > IDLE_SHARE * len(parameters[0]):

@@ -19,15 +19,23 @@ from common import (
     floats,
     large_data,
     model_with,
+    name_of,
     outputs,
     run_on_threads,
     soon_interrupted,
 )
-from sklearn_ebm import BernoulliRBM
+from sklearn_ebm import (
+    RBM,
+    BernoulliRBM,
+    DBMTransformer,
+    GaussianRBM,
+    MultimodalDBM,
+)
 from sklearn_ebm.monitoring import DEAR_ROWS, MONITOR_ROWS, Stopping
 
 CHEAP = {"learning_rate", "seconds", "weight_norm"}
-DEAR = {"pseudo_likelihood", "reconstruction_error", "hidden_activity", "saturation"}
+UNIT_DEAR = {"reconstruction_error", "hidden_activity", "saturation"}
+DEAR = {"pseudo_likelihood"} | UNIT_DEAR
 HELD_OUT = {"validation_pseudo_likelihood", "free_energy_gap"}
 
 
@@ -40,6 +48,14 @@ def rbm():
 def noise():
     """Nothing that can be learned: more units and epochs only overfit it."""
     return np.random.default_rng(0).random((60, 30)) < 0.5
+
+
+def started_at(model, components, hidden, **state):
+    """A fitted model that is to go on from these weights and hidden biases."""
+    start = {"components": components, "intercept_hidden": hidden, **state}
+    dtype = model._dtype()
+    model._state |= {name: np.asarray(x, dtype) for name, x in start.items()}
+    return model.set_params(warm_start=True, n_iter=1, learning_rate=1e-9)
 
 
 def overfitting(**parameters):
@@ -232,12 +248,39 @@ def test_every_epoch_has_the_numbers_of_its_own_model(digits):
 
 @pytest.mark.parametrize("hidden, wanted", [(-9, 1.0), (9, 1.0), (0, 0.0)])
 def test_saturation(hidden, wanted, digits):
-    rbm = model_with(np.zeros((3, 64)), [hidden] * 3, np.zeros(64))
-    rbm._state |= {"intercept_hidden": rbm.intercept_hidden_}
-    rbm.set_params(warm_start=True, n_iter=1, verbose=1, learning_rate=1e-9)
+    rbm = idle_model([hidden] * 3).set_params(verbose=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         assert rbm.fit(digits[:100]).history_["saturation"] == [wanted]
+
+
+@pytest.mark.parametrize(
+    "hidden, field",
+    [("spin", -0.6), ("poisson", 0.7), ("gaussian", 2.0), ("relu", 2.0)],
+)
+def test_only_bits_are_dead_or_saturated(hidden, field, digits):
+    X = np.sign(digits - 0.5)
+    rbm = RBM(3, visible="spin", hidden=hidden, n_iter=0, random_state=0).fit(X)
+    rbm = started_at(rbm, np.zeros((3, 64)), [field] * 3).set_params(verbose=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        assert set(rbm.fit(X).history_) == CHEAP | UNIT_DEAR - {"saturation"}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GaussianRBM(3),
+        RBM(3, visible="spin"),
+        DBMTransformer((3, 2)),
+        MultimodalDBM([("all", slice(0, 64), "bernoulli", (3,))], n_joint=2),
+    ],
+    ids=name_of,
+)
+def test_bits_beside_units_of_any_kind_may_be_saturated(model, digits):
+    model = clone(model).set_params(n_iter=1, verbose=1, random_state=0)
+    assert set(model.fit(digits[:100]).history_) == CHEAP | UNIT_DEAR
+    assert 0 <= model.history_["saturation"][0] <= 1
 
 
 def test_numbers_not_measured_are_nan(digits):
@@ -471,13 +514,10 @@ def test_sklearn_checks():
 # ---- Idle hidden units ----
 
 
-def idle_model(hidden, **parameters):
+def idle_model(hidden):
     """A model of 64 features with these hidden biases, to be trained on."""
     model = model_with(np.zeros((len(hidden), 64)), hidden, np.zeros(64))
-    start = {"components": model.components_}
-    model._state |= start | {"intercept_hidden": model.intercept_hidden_}
-    parameters = {"n_iter": 1, "learning_rate": 1e-9, **parameters}
-    return model.set_params(warm_start=True, **parameters)
+    return started_at(model, model.components_, hidden)
 
 
 @pytest.mark.parametrize(
@@ -491,6 +531,29 @@ def test_idle_units_are_warned_of(hidden, dead, saturated, digits):
     assert len(caught) == 1
     assert "500 training rows" in str(caught[0].message)
     assert "learning_rate" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("kind", ["spin", "gaussian", "poisson"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_idle_bits_beside_units_of_any_kind_are_warned_of(kind, dtype, digits):
+    X = {"spin": np.sign(digits - 0.5), "poisson": np.round(16 * digits)}
+    X = X.get(kind, digits).astype(dtype)
+    rbm = RBM(3, visible=kind, n_iter=0, random_state=0).fit(X)
+    rbm = started_at(rbm, np.zeros((3, 64)), [9, -9, 0])
+    with pytest.warns(ConvergenceWarning, match="1 are dead and 1 saturated") as caught:
+        rbm.fit(X)
+    assert len(caught) == 1
+
+
+def test_the_unit_of_measurement_hides_no_idle_unit():
+    # At the mean, 6, and a deviation of 2 the field is -9; without the variance it
+    # would be 0.
+    X = np.tile([[4.0], [8.0]], (50, 1))
+    rbm = GaussianRBM(1, n_iter=0, random_state=0).fit(X)
+    rbm = started_at(rbm, np.ones((1, 1)), [-9.0], log_variance=np.zeros(1))
+    with pytest.warns(ConvergenceWarning, match="1 are dead"):
+        rbm.fit(X)
+    assert rbm.components_[0] * 6 + rbm.intercept_hidden_ == pytest.approx(0, abs=1e-6)
 
 
 def test_a_few_idle_units_of_many_are_not_warned_of(digits):

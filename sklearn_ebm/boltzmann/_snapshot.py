@@ -11,11 +11,15 @@ from .._missing import fill_mean_field
 from .._panels import Panels
 from .._rows import Rows
 from .._scores import score_rows
+from .._units import Kind
+from ..units import as_unit, kinds_of
 from ._base import layered, means_of
 
 
 class Snapshot:
     """Parameters of a restricted Boltzmann machine of bits, as functions of rows."""
+
+    bits = True
 
     def __init__(self, components, intercept_hidden, intercept_visible, mean):
         self.components, self.intercept_visible = components, intercept_visible
@@ -52,6 +56,7 @@ class UnitSnapshot:
     def __init__(self, estimator, fitted):
         self.layers = twin_of(estimator, fitted)._layered()
         self.mean, self.machine = fitted["visible_mean_"], Machine(self.layers)
+        self.bits = kinds_of(as_unit(self.layers.units[1])) == {Kind.BERNOULLI}
 
     def rows(self, X, dtype):
         return dense_rows(X, dtype)
@@ -71,6 +76,8 @@ class UnitSnapshot:
 
 class DeepSnapshot:
     """The same of a deep machine, which trains without missing or held-out rows."""
+
+    bits = True
 
     def __init__(self, estimator, fitted):
         dtype = fitted["components_"][0].dtype

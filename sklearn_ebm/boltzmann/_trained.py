@@ -144,7 +144,7 @@ class Training(CallbackSupportMixin, TransformerMixin):
         finally:
             # Also when interrupted: what has been learned is kept.
             self._store(run)
-        self._warn_of_idle_units(data, division, drawn)
+        self._warn_of_idle_units(data, run, drawn)
         callbacks.call_on_fit_task_end(
             estimator=self, **given, reconstruction_attributes=dict
         )
@@ -463,15 +463,15 @@ class TrainedRBM(Training, FittedRBM):
         """Return the model with these parameters as a value."""
         return layered(*parameters)
 
-    def _warn_of_idle_units(self, X, division, drawn):
+    def _warn_of_idle_units(self, X, run, drawn):
         """Warn if the fit has left hidden units dead or saturated."""
-        fields = weighted_sums(self.components_, division.column_means)
+        # (Only machines of other units than bits have variances.)
+        seen = run.division.column_means / getattr(self, "variance_", 1.0)
+        fields = weighted_sums(self.components_, seen)
         # Next to nothing for a model in good health: the data are not looked at.
         if may_be_idle(fields + self.intercept_hidden_):
-            self._monitor(X, division, drawn).warn_of_idle_units(
-                title(self),
-                (self.components_, self.intercept_hidden_, self.intercept_visible_),
-            )
+            monitor = self._monitor(X, run.division, drawn)
+            monitor.warn_of_idle_units(title(self), run.parameters())
 
     def _public(self, parameters):
         """Return the public attributes of a model with these parameters."""

@@ -214,7 +214,7 @@ class TrainedDBM(Training, FittedDBM):
     def _view(self, parameters, mean):
         return DeepSnapshot(self, self._public(parameters))
 
-    def _warn_of_idle_units(self, X, division, drawn):
+    def _warn_of_idle_units(self, X, run, drawn):
         """Hidden units of one layer may well say the same of every row."""
 
     def _store(self, run):

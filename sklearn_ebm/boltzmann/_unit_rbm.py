@@ -351,10 +351,6 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     def _view(self, parameters, mean):
         return UnitSnapshot(self, self._public(parameters))
 
-    @unless_bits
-    def _warn_of_idle_units(self, X, division, drawn):
-        pass  # only bits are off or on
-
     def __setstate__(self, state):
         super().__setstate__(state)
         if hasattr(self, "variance_"):

@@ -183,7 +183,8 @@ class RBM(UnitsRBM):
     history_ : dict of list
         For every epoch: "learning_rate", "seconds", "weight_norm", and if asked for
         by `verbose` or `early_stopping` numbers found on a sample of the training
-        rows; with `early_stopping` also "free_energy_gap".
+        rows, "saturation" of Bernoulli hidden units only; with `early_stopping` also
+        "free_energy_gap".
 
     best_n_iter_ : int
         `n_iter_` after the epoch whose parameters were kept. Only with
@@ -195,6 +196,12 @@ class RBM(UnitsRBM):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of features seen during `fit`. Defined only when X has feature
         names that are all strings.
+
+    Warns
+    -----
+    ConvergenceWarning
+        At the end of `fit`, if over 5 % of the hidden units, Bernoulli ones, are dead
+        or saturated: below 0.01 for every row, or above 0.99 for every row.
 
     See Also
     --------
