@@ -40,7 +40,7 @@ from ._panels cimport address, aligned
 from ._products cimport multiply
 from ._rows cimport RowBlock, Rows
 from ._simd cimport PANEL_BYTES, ActiveRows, Leaves, RowUpdate, select_leaves
-from ._units cimport Noise, Units, row_draws, row_means
+from ._units cimport Kind, Noise, Units, row_draws, row_means
 
 from ._openmp import effective_n_threads
 from ._products import single_threaded_products
@@ -64,7 +64,7 @@ cdef enum:
 cdef double VARIANCE_RATE = 0.1
 # Least variance, as a share of that of the data.
 cdef double LEAST_VARIANCE = 1e-3
-# Largest norm of the weights between layers of unbounded units: beyond 1 there is
+# Largest norm of the weights between unbounded units of both layers: beyond 1 there is
 # no such distribution.
 cdef double MOST_NORM = 0.95
 
@@ -82,6 +82,14 @@ cdef void follow_variance(
             squares[j] += <real> ((factor * factor - 1) * weights[j] * weights[j])
         weights[j] *= <real> factor
         by[j] += <real> (change * weights[j])
+
+
+cdef void _mark_unbounded(Units units, double *marks) noexcept:
+    """Set marks[k] to 1 for units of a layer that have no upper bound."""
+    cdef Py_ssize_t k, g
+    for g in range(units.n_groups):
+        for k in range(units.groups[g].start, units.groups[g].stop):
+            marks[k] = units.groups[g].kind in (Kind.GAUSSIAN, Kind.RELU, Kind.POISSON)
 
 
 cdef class UnitTrainer:
@@ -162,6 +170,9 @@ cdef class UnitTrainer:
     # Of `_norm`: a visible and a hidden vector.
     cdef double *direction
     cdef double *turned
+    # 1 for units of which weights between both layers must stay small, else 0.
+    cdef double *visible_unbounded
+    cdef double *hidden_unbounded
     # In the type of the rows: what is subtracted from rows of the data and what they
     # are multiplied by then; 1 / variance and the rest of the bias of visible units;
     # and of the hidden units what the leaves want.
@@ -174,6 +185,7 @@ cdef class UnitTrainer:
     cdef char *change_row
     cdef char *offset_row
     cdef char *scale_row
+    cdef char *unbounded_scale_row
     # Rows of 0 and 1 by hidden unit, and which of them a visible unit has; or NULL.
     cdef char *masks
     cdef int64_t *mask_of
@@ -222,7 +234,9 @@ cdef class UnitTrainer:
         self.any_gaussian = bool(np.any(gaussian))
         if self.persistent:
             self.set_chains(chains)
-        self._vector("direction")[:] = 1.0
+        _mark_unbounded(visible, self.visible_unbounded)
+        _mark_unbounded(hidden, self.hidden_unbounded)
+        self._vector("direction")[:] = self._vector("visible_unbounded")
         self._see_parameters()
 
     def _allocate(self):
@@ -259,6 +273,8 @@ cdef class UnitTrainer:
         self.data_variance = self._doubles("data_variance", D)
         self.direction = self._doubles("direction", D)
         self.turned = self._doubles("turned", H)
+        self.visible_unbounded = self._doubles("visible_unbounded", D)
+        self.hidden_unbounded = self._doubles("hidden_unbounded", H)
         self.shift_row = self._bytes("shift_row", self.v_bytes)
         self.inverse_row = self._bytes("inverse_row", self.v_bytes)
         self.precision_row = self._bytes("precision_row", self.v_bytes)
@@ -268,6 +284,7 @@ cdef class UnitTrainer:
         self.change_row = self._bytes("change_row", self.h_bytes)
         self.offset_row = self._bytes("offset_row", self.h_bytes)
         self.scale_row = self._bytes("scale_row", self.h_bytes)
+        self.unbounded_scale_row = self._bytes("unbounded_scale_row", self.h_bytes)
         self.partial = self._bytes(
             "partial", (D // ROWS_BLOCK + 1) * 3 * self.h_bytes
         )
@@ -825,13 +842,19 @@ cdef class UnitTrainer:
             (<real *> self.offset_row)[i] = <real> self.h_offset[i]
 
     cdef void _cap(self, int thread, int team, real kind) noexcept nogil:
-        """Scale weights of hidden units back to the largest norm they may have."""
+        """Scale weights back to the largest norms they may have.
+
+        Those of every hidden unit, and those between unbounded units of both layers.
+        """
         cdef Py_ssize_t n_blocks = (self.n_visible + ROWS_BLOCK - 1) // ROWS_BLOCK
         cdef Py_ssize_t block, i, j, width = self.h_bytes // <Py_ssize_t> sizeof(real)
-        cdef double squares, scale
+        cdef double squares, scale, all_scale = 1
         cdef real *scales = <real *> self.scale_row
+        cdef real *unbounded_scales = <real *> self.unbounded_scale_row
         cdef RowUpdate u
         if thread == 0:
+            if self.unbounded:
+                all_scale = MOST_NORM / max(MOST_NORM, self._norm(kind))
             for j in range(self.n_hidden):
                 squares, scale = 0, 1
                 if self.max_norm:
@@ -841,12 +864,9 @@ cdef class UnitTrainer:
                         )[j + 2 * width]
                     if squares > self.max_norm * self.max_norm:
                         scale = self.max_norm / sqrt(squares)
-                scales[j] = <real> scale
-            if self.unbounded:
-                scale = self._norm(kind)
-                if scale > MOST_NORM:
-                    for j in range(self.n_hidden):
-                        scales[j] = <real> (scales[j] * MOST_NORM / scale)
+                scales[j] = unbounded_scales[j] = <real> scale
+                if self.hidden_unbounded[j]:
+                    unbounded_scales[j] = <real> (scale * all_scale)
         team_barrier()
         u.n_panels, u.hidden_offset = self.h_panels, self.offset_row
         for block in range(
@@ -858,15 +878,20 @@ cdef class UnitTrainer:
             ):
                 self._point_row(&u, i)
                 u.shift = 0
-                self.leaves.scale_row(&u, self.scale_row)
+                self.leaves.scale_row(
+                    &u,
+                    self.unbounded_scale_row if self.visible_unbounded[i]
+                    else self.scale_row,
+                )
                 self.b[i] -= self.down_scale * u.shift
         team_barrier()
 
     cdef double _norm(self, real kind) noexcept nogil:
-        """Largest singular value of the weights in standard deviations.
+        """Largest singular value of the weights between unbounded units.
 
-        By the power method, from the vector of the last minibatch on: mostly a step
-        or two, but a vector that a leap has left behind would miss that leap.
+        In standard deviations; by the power method, from the vector of the last
+        minibatch on: mostly a step or two, but a vector that a leap has left behind
+        would miss that leap.
         """
         cdef double norm = 0, last
         cdef int _k
@@ -886,6 +911,8 @@ cdef class UnitTrainer:
         for j in range(self.n_hidden):
             turned[j] = 0
         for i in range(self.n_visible):
+            if not self.visible_unbounded[i]:
+                continue
             total += self.direction[i] * self.direction[i]
             # (Variances after the step; the units still have those before it.)
             x = self.direction[i] / sqrt(self.variance[i])
@@ -894,12 +921,14 @@ cdef class UnitTrainer:
                 turned[j] += x * w[j]
         total, x = sqrt(total), 0
         for j in range(self.n_hidden):
-            turned[j] *= self.hidden.deviation[j]
+            turned[j] *= self.hidden_unbounded[j] * self.hidden.deviation[j]
             x += turned[j] * turned[j]
             turned[j] *= self.hidden.deviation[j]
         if total == 0 or x == 0:
             return 0
         for i in range(self.n_visible):
+            if not self.visible_unbounded[i]:
+                continue
             w = <real *> (self.weights + i * self.h_bytes)
             self.direction[i] = 0
             for j in range(self.n_hidden):

@@ -33,7 +33,7 @@ from sklearn_ebm import (
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import log_likelihood, log_partition
 from sklearn_ebm.samplers import Gibbs
-from sklearn_ebm.units import Gaussian, with_gaussian
+from sklearn_ebm.units import Bernoulli, Gaussian, Mixed, ReLU, with_gaussian
 from tables import SPECS, mixed_rbm, table
 
 # ---- Two layers of bits ----
@@ -416,6 +416,25 @@ def test_weights_to_unbounded_units_stay_small(hidden):
     assert norm < 0.96
     # It is the cap that keeps them there. (Rectified units may find less to say.)
     assert norm > 0.9 or hidden == "relu"
+
+
+@pytest.mark.parametrize(
+    "hidden", [Gaussian(), ReLU(), Mixed(((1, Bernoulli()), (1, Gaussian())))], ids=str
+)
+def test_weights_to_unbounded_units_bound_no_others(hidden):
+    rng = generator(669)
+    factor = rng.normal(size=(400, 1))
+    bits = (factor > 0) ^ (rng.random((400, 8)) < 0.02)
+    X = np.hstack([bits, factor + 0.1 * rng.normal(size=(400, 3))])
+    visible = [(slice(0, 8), "bernoulli"), (slice(8, 11), "gaussian")]
+    options = {"learning_rate": 0.05, "n_iter": 40, "average": False, "random_state": 0}
+    model = RBM(2, visible=visible, hidden=hidden, **options).fit(X)
+    real = slice(1, 2) if isinstance(hidden, Mixed) else slice(0, 2)
+    weights = model.components_[real, 8:] / np.sqrt(model.variance_[8:])
+    assert np.linalg.norm(weights, 2) < 0.96
+    assert np.linalg.norm(model.components_[:, :8], 2) > 2
+    drawn = model.sample(300, 300, random_state=1)
+    assert np.mean(drawn[:, 0] == drawn[:, 1]) > 0.9
 
 
 @pytest.mark.parametrize("hidden", ["gaussian", "relu"])

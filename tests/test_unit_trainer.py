@@ -438,6 +438,23 @@ def test_weights_between_unbounded_layers_stay_small(visible, hidden):
     assert max(norms) > 0.94
 
 
+def test_weights_of_bounded_units_are_not_scaled():
+    hidden = Mixed(((2, Bernoulli()), (N_HIDDEN - 2, Gaussian())))
+    case = Case("mixed", hidden, scale=1.0, learned=False)
+    before, *_, log_variance = case.trainer.parameters()
+    case.trainer.unbounded, case.trainer.offset_rate = True, 0.0
+    case.trainer.begin_epoch(case.order, np.zeros(case.trainer.n_batches))
+    case.trainer.run(0, 1)
+    after = case.trainer.parameters()[0]
+    block = np.ix_(np.arange(N_HIDDEN) >= 2, case.gaussian)
+    norm = np.linalg.norm((before * np.exp(-log_variance / 2))[block], 2)
+    assert norm > 2
+    expected = before.copy()
+    expected[block] *= 0.95 / norm
+    # (To what the power method leaves.)
+    np.testing.assert_allclose(after, expected, rtol=2e-3)
+
+
 # ---- The same bits ----
 
 
