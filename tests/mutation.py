@@ -922,6 +922,24 @@ MUTATIONS = [
         "(1 - keep) * (drawn - means)",
     ),
     Mutation(
+        "weights of bits are scaled as those between real units",
+        "_unit_trainer.pyx",
+        "self.unbounded_scale_row if self.visible_unbounded[i]",
+        "self.unbounded_scale_row if True",
+    ),
+    Mutation(
+        "hidden bits are scaled as real hidden units",
+        "_unit_trainer.pyx",
+        "                if self.hidden_unbounded[j]:",
+        "                if True:",
+    ),
+    Mutation(
+        "the norm between real units counts hidden bits",
+        "_unit_trainer.pyx",
+        "turned[j] *= self.hidden_unbounded[j] * self.hidden.deviation[j]",
+        "turned[j] *= self.hidden.deviation[j]",
+    ),
+    Mutation(
         "langevin: trained with less noise than is forgotten",
         "_unit_trainer.pyx",
         "cdef double fresh = sqrt(1 - keep * keep), mean",
