@@ -302,18 +302,14 @@ class Progress:
         return self.converged
 
 
-def with_signs(components):
-    """Components with signs that do not depend on how they were found.
+def signs_of(rows):
+    """Sign of the largest entry of each row; of equals, but for rounding, the first.
 
-    Returns them and the signs: the loading of largest size is positive; of loadings
-    that are equal but for rounding, the first.
+    Rows times these signs do not depend on how they were found.
     """
-    if not components.size:
-        return components, np.ones(len(components))
-    size = np.abs(components)
+    size = np.abs(rows)
     largest = (size >= (1 - 1e-6) * size.max(axis=1, keepdims=True)).argmax(axis=1)
-    signs = np.where(components[np.arange(len(components)), largest] < 0, -1.0, 1.0)
-    return components * signs[:, np.newaxis], signs
+    return np.where(rows[np.arange(len(rows)), largest] < 0, -1.0, 1.0)
 
 
 def check_all_seen(X):

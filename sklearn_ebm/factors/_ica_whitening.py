@@ -7,6 +7,8 @@ import numpy as np
 from scipy import linalg
 from sklearn.utils import gen_batches
 
+from ._base import signs_of
+
 # Rows that are centred at a time.
 N_ROWS = 4096
 # Data that spread over less, by their dtype, or over more than the inverse of it, have
@@ -171,10 +173,3 @@ def in_order(W, whitening):
         deviations[order],
         order,
     )
-
-
-def signs_of(rows):
-    """Sign of the largest entry of each row; of equals, but for rounding, the first."""
-    size = np.abs(rows)
-    largest = (size >= (1 - 1e-6) * size.max(axis=1, keepdims=True)).argmax(axis=1)
-    return np.where(rows[np.arange(len(rows)), largest] < 0, -1.0, 1.0)

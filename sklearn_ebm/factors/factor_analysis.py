@@ -9,7 +9,7 @@ from sklearn.utils import check_array, check_random_state
 
 from .._training import undone_if_in_vain
 from .._validation import Interval, StrOptions, check_parameters
-from ._base import GaussianFactors, Progress, check_all_seen, with_signs
+from ._base import GaussianFactors, Progress, check_all_seen, signs_of
 from ._em import ExpectationMaximisation, Moments, collect, moments_of, step
 from ._gaussian import FactorGaussian
 from ._profile import Ascent, check_variances, describe, least_noise
@@ -355,7 +355,8 @@ class FactorAnalysis(GaussianFactors):
         components, correlations = gaussian.canonical_loadings(), None
         if self.rotation is not None:
             components, correlations = rotate(components, self.rotation)
-        components, signs = with_signs(components)
+        signs = signs_of(components)
+        components = components * signs[:, np.newaxis]
         fitted = {
             "components_": components.astype(dtype),
             "noise_variance_": gaussian.noise.astype(dtype),

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._training import undone_if_in_vain
 from .._validation import Interval, StrOptions, check_parameters
-from ._base import GaussianFactors, Progress, check_all_seen, with_signs
+from ._base import GaussianFactors, Progress, check_all_seen, signs_of
 from ._em import ExpectationMaximisation, step
 from ._gaussian import LOG_2_PI, FactorGaussian
 from ._profile import describe, least_shared_noise
@@ -249,7 +249,8 @@ class ProbabilisticPCA(GaussianFactors):
 
     def _store(self, gaussian, dtype, loglike):
         """Keep a model, its components sorted by variance."""
-        components, _ = with_signs(gaussian.canonical_loadings())
+        components = gaussian.canonical_loadings()
+        components = components * signs_of(components)[:, np.newaxis]
         noise = float(gaussian.noise[0])
         self._begin_draws()
         self.__dict__.update(

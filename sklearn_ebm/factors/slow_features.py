@@ -24,6 +24,7 @@ from .._validation import (
     check_parameters,
     check_restored,
 )
+from ._base import signs_of
 from ._profile import check_variances
 
 # Numbers in a block of expanded frames.
@@ -403,9 +404,6 @@ def slowest(covariance, differences, deviations, n_components, tol):
         subset_by_index=[0, n_components - 1],
     )
     weights = (sphere @ rotation).T
-    # Of entries that are equal but for rounding, the first decides the sign.
-    size = np.abs(weights)
-    largest = (size >= (1 - 1e-6) * size.max(axis=1, keepdims=True)).argmax(axis=1)
-    signs = np.sign(weights[np.arange(n_components), largest])
+    weights *= signs_of(weights)[:, np.newaxis]
     # Rounding may leave a constant feature's eigenvalue below zero.
-    return weights * signs[:, np.newaxis] * scale, np.maximum(slowness, 0), rank
+    return weights * scale, np.maximum(slowness, 0), rank
