@@ -88,6 +88,7 @@ REBUILD = {
     "boltzmann/_sampling.py": [],
     "boltzmann/_starts.py": [],
     "boltzmann/_trained_dbm.py": [],
+    "boltzmann/_unit_columns.py": [],
     "boltzmann/_fitted_classifier.py": [],
     "boltzmann/_fine_tuned.py": [],
     "boltzmann/classifier.py": [],
@@ -1343,9 +1344,9 @@ MUTATIONS = [
     ),
     Mutation(
         "deep: biases keep the shift of the rows",
-        "boltzmann/_trained_dbm.py",
-        "odd[first] -= weighted_sums",
-        "odd[first] += weighted_sums",
+        "boltzmann/_unit_columns.py",
+        "hidden - weighted_sums(components, shift",
+        "hidden + weighted_sums(components, shift",
     ),
     Mutation(
         "deep: unobserved layers are given",

@@ -14,7 +14,7 @@ from .._machines import dense_rows
 from .._validation import check_restored, check_states
 from ..layered import Layered, side_by_side
 from ..samplers._paths import LEAST_RATE
-from ..units import as_unit, with_gaussian
+from ..units import as_unit
 from ._normaliser import kept_log_z
 from ._sampling import Sampling
 from ._structure import as_made, component_shapes
@@ -185,20 +185,14 @@ class FittedDBM(
     def _layered(self):
         """Return the fitted model as a value."""
         check_is_fitted(self)
-        columns, visible = self._columns(), self.intercepts_[0]
-        variance = self.variance_.astype(float)
-        bits = as_made(self, "visible") == "bernoulli"
-        unit = "bernoulli" if bits else columns.unit
         weights = [component.T for component in self.components_]
-        if columns.gaussian.any():
-            unit = with_gaussian(columns.unit, visible.astype(float), variance)
-            seen = weights[0] / variance[:, np.newaxis]
-            weights[0] = seen.astype(weights[0].dtype)
-            visible = np.where(columns.gaussian, 0, visible)
+        unit, weights[0], bias = self._visible_layer(weights[0], self.intercepts_[0])
+        if as_made(self, "visible") == "bernoulli":
+            unit = "bernoulli"
         return Layered(
             (unit, *["bernoulli"] * len(weights)),
             tuple(weights),
-            (visible, *self.intercepts_[1:]),
+            (bias, *self.intercepts_[1:]),
         )
 
     def _base_rates(self):

@@ -21,11 +21,11 @@ from ._starts import (
     first_draws,
     first_units,
     start_of_bits,
-    weighted_sums,
     wide_start,
 )
 from ._structure import layer_sizes, sizes_in_words, visible_in_words
 from ._trained import Training
+from ._unit_columns import unscaled
 
 BERNOULLI = as_unit("bernoulli")
 
@@ -193,20 +193,18 @@ class TrainedDBM(Training, FittedDBM):
     def _public(self, parameters):
         components, odd, even, log_variance = (x.astype(float) for x in parameters)
         state, dtype = self._state, parameters[0].dtype
-        shift, scale = state["shift"], state["scale"]
-        sizes = self._sizes(len(shift))
-        n, first = sizes[0], slice(sizes[1])
-        variance = np.exp(log_variance[:n])
-        seen = shift / scale / variance
-        odd[first] -= weighted_sums(components[first, :n], seen)
-        even[:n] = shift + scale * even[:n]
-        components[first, :n] *= scale
+        n = len(state["shift"])
+        sizes = self._sizes(n)
+        first = slice(sizes[1])
+        components[first, :n], odd[first], even[:n], variance = unscaled(
+            state, components[first, :n], odd[first], even[:n], log_variance[:n]
+        )
         intercepts = unfolded(even, odd, sizes)
         weights = [block.T for block in blocks(components.T, sizes)]
         return {
             "components_": [np.ascontiguousarray(w, dtype) for w in weights],
             "intercepts_": [bias.astype(dtype) for bias in intercepts],
-            "variance_": (np.square(scale) * variance).astype(dtype),
+            "variance_": variance.astype(dtype),
             "visible_mean_": state["visible_offset"].astype(dtype),
             "visible_scale_": state["visible_scale"].astype(dtype),
         }

@@ -10,7 +10,7 @@ from .._validation import StrOptions, as_floats, check_rows
 from ..samplers._paths import LEAST_RATE
 from ..units import BY_NAME, Unit, check_pair, with_gaussian
 from ._columns import Columns
-from ._starts import bias_for
+from ._starts import bias_for, weighted_sums
 from ._structure import as_made
 
 # What the parameter `visible` takes.
@@ -103,6 +103,18 @@ class UnitColumns:
         self.__dict__.update(found)
         return X, rows
 
+    def _visible_layer(self, weights, bias):
+        """What `Layered` has of the fitted visible units: unit, weights and biases.
+
+        There the bias of a Gaussian unit is its mean, and its weights are divided by
+        its variance.
+        """
+        columns, variance = self._columns(), self.variance_.astype(float)
+        unit = with_gaussian(columns.unit, bias.astype(float), variance)
+        if columns.gaussian.any():
+            weights = (weights / variance[:, np.newaxis]).astype(weights.dtype)
+        return unit, weights, np.where(columns.gaussian, 0, bias)
+
     def _encode_missing_columns(self, X, missing):
         """Columns as visible units, and which of these are missing."""
         columns = self._columns()
@@ -122,3 +134,30 @@ class UnitColumns:
             )
         columns.check(self, X, quiet=True)
         return columns.encode(X)
+
+
+def unscaled(state, components, hidden, visible, log_variance):
+    """Return parameters for visible units as they are in the data.
+
+    Parameters
+    ----------
+    state : dict
+        Has the "shift" and the "scale" of the visible units in training.
+
+    components, hidden, visible, log_variance : ndarray of float
+        Parameters of the machine of units so shifted and scaled: weights and biases
+        of the hidden units, biases and variances of the visible ones.
+
+    Returns
+    -------
+    components, hidden, visible, variance : ndarray of float
+        Those of the same machine of units that are neither.
+    """
+    shift, scale = state["shift"], state["scale"]
+    variance = np.exp(log_variance)
+    return (
+        components * scale,
+        hidden - weighted_sums(components, shift / scale / variance),
+        shift + scale * visible,
+        np.square(scale) * variance,
+    )

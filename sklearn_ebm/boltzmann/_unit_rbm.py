@@ -10,7 +10,7 @@ from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from .._validation import check_states
 from ..layered import Layered
-from ..units import UNBOUNDED, as_unit, check_pair, kinds_of, with_gaussian
+from ..units import UNBOUNDED, as_unit, check_pair, kinds_of
 from ._normaliser import kept_log_z
 from ._snapshot import UnitSnapshot
 from ._starts import (
@@ -18,12 +18,11 @@ from ._starts import (
     START_RATE,
     first_draws,
     first_units,
-    weighted_sums,
     wide_start,
 )
 from ._structure import as_made, unit_in_words, visible_in_words
 from ._trained import TrainedRBM
-from ._unit_columns import UnitColumns
+from ._unit_columns import UnitColumns, unscaled
 
 # Learning rates where none is given. Means of counts are exponentials: steps that serve
 # other units drive them to infinity.
@@ -206,17 +205,11 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     @unless_bits
     def _layered(self):
         check_is_fitted(self)
-        columns, hidden = self._columns(), as_made(self, "hidden")
-        bias = self.intercept_visible_.astype(float)
-        variance = self.variance_.astype(float)
-        weights = self.components_.T
-        if columns.gaussian.any():
-            weights = (weights / variance[:, np.newaxis]).astype(weights.dtype)
-        return Layered(
-            (with_gaussian(columns.unit, bias, variance), as_unit(hidden)),
-            (weights,),
-            (np.where(columns.gaussian, 0.0, bias), self.intercept_hidden_),
+        unit, weights, bias = self._visible_layer(
+            self.components_.T, self.intercept_visible_.astype(float)
         )
+        hidden = as_unit(as_made(self, "hidden"))
+        return Layered((unit, hidden), (weights,), (bias, self.intercept_hidden_))
 
     # ---- Training ----
 
@@ -327,17 +320,15 @@ class UnitsRBM(UnitColumns, TrainedRBM):
 
     @unless_bits
     def _public(self, parameters):
-        components, hidden, visible, log_variance = (
-            x.astype(float) for x in parameters
-        )
         state, dtype = self._state, parameters[0].dtype
-        shift, scale = state["shift"], state["scale"]
-        seen = shift / scale / np.exp(log_variance)
+        components, hidden, visible, variance = unscaled(
+            state, *(x.astype(float) for x in parameters)
+        )
         fitted = {
-            "components_": components * scale,
-            "intercept_hidden_": hidden - weighted_sums(components, seen),
-            "intercept_visible_": shift + scale * visible,
-            "variance_": np.square(scale) * np.exp(log_variance),
+            "components_": components,
+            "intercept_hidden_": hidden,
+            "intercept_visible_": visible,
+            "variance_": variance,
             "visible_mean_": state["visible_offset"],
             "visible_scale_": state["visible_scale"],
         }
