@@ -459,7 +459,7 @@ def test_codes_are_checked_by_the_columns_of_the_table():
 
 
 def test_every_column_needs_a_unit(table):
-    with pytest.raises(ValueError, match=r"says nothing of the columns \[3\]"):
+    with pytest.raises(ValueError, match=r"also columns \[3\]"):
         quick(visible=[([0, 1, 2], "gaussian")]).fit(table)
 
 

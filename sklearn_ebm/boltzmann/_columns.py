@@ -179,24 +179,40 @@ class Columns:
 
 
 def owners_of(visible, n_features, names=None):
-    """What there is among the columns, and the number of it for each of them.
+    """Return what the columns hold, and for every column which of these it holds.
 
-    Units have the columns in the order of the table, however they were listed.
+    That is a list of units, or names of them, and numbers of its entries. Units have
+    their columns in the order of the table, however they were listed.
     """
     if not isinstance(visible, (list, Mixed)):
         return [visible], np.zeros(n_features, int)
-    pairs, owner, specs = _pairs(visible, n_features), np.full(n_features, -1), []
-    for number, (columns, unit) in enumerate(pairs):
-        columns = column_indices(columns, n_features, names)
-        if (owner[columns] >= 0).any() or len(set(columns)) < len(columns):
-            raise ValueError(f"visible names columns {columns} more than once.")
-        owner[columns] = number
-        specs.append(_in_order(unit, columns))
-    if (owner < 0).any():
+    pairs = [
+        (column_indices(columns, n_features, names), unit)
+        for columns, unit in _pairs(visible, n_features)
+    ]
+    owner = places_of([columns for columns, _ in pairs], n_features, "visible")
+    return [_in_order(unit, columns) for columns, unit in pairs], owner
+
+
+def places_of(lists, n_features, parameter):
+    """Return for every column which of the lists it is in: one of them, and once.
+
+    `parameter` is the one that the lists of columns come from, for errors.
+    """
+    places = np.full(n_features, -1)
+    for number, columns in enumerate(lists):
+        if (places[columns] >= 0).any() or len(set(columns)) < len(columns):
+            raise ValueError(
+                f"{parameter} must name every column once, not columns "
+                f"{columns.tolist()} more than once."
+            )
+        places[columns] = number
+    missed = np.flatnonzero(places < 0).tolist()
+    if missed:
         raise ValueError(
-            f"visible says nothing of the columns {np.flatnonzero(owner < 0).tolist()}."
+            f"{parameter} must name every column once, also columns {missed}."
         )
-    return specs, owner
+    return places
 
 
 def part_of(unit, columns):

@@ -15,6 +15,7 @@ from .._validation import (
 )
 from ..layered import blocks
 from ..units import Mixed, Unit
+from ._columns import places_of
 from ._structure import as_made, sizes_in_words, unit_in_words
 from ._trained_dbm import TrainedDBM
 
@@ -377,26 +378,16 @@ class MultimodalDBM(TrainedDBM):
 
     def _owners(self, modalities):
         """Number of the modality of every column of the data."""
-        n_features, owners = self.n_features_in_, np.full(self.n_features_in_, -1)
+        n_features, lists = self.n_features_in_, []
         names = getattr(self, "feature_names_in_", None)
-        for number, (name, columns, *_) in enumerate(modalities):
-            columns = column_indices(columns, n_features, names)
-            if len(columns) == 0:
+        for name, columns, *_ in modalities:
+            lists.append(column_indices(columns, n_features, names))
+            if len(lists[-1]) == 0:
                 raise ValueError(
                     f"The modality {name!r} has none of the columns: X has "
                     f"n_features={n_features}."
                 )
-            if (owners[columns] >= 0).any() or len(set(columns)) < len(columns):
-                raise ValueError(
-                    f"modalities name columns {columns.tolist()} more than once."
-                )
-            owners[columns] = number
-        if (owners < 0).any():
-            raise ValueError(
-                "modalities say nothing of the columns "
-                f"{np.flatnonzero(owners < 0).tolist()}."
-            )
-        return owners
+        return places_of(lists, n_features, "modalities")
 
     def _connected(self, n_visible):
         """Which even units (rows) and odd units (columns) are connected."""
