@@ -71,10 +71,22 @@ class Pacer:
                     self.size = max(1, int(PATIENCE / pace))
 
 
-def rows_to_hold_out(rows, fraction, key, of):
-    """Numbers of a share of some rows, in an order that the key determines.
+def refuse_early_stopping(estimator):
+    """Refuse to stop early in `partial_fit`, which is one pass over its rows."""
+    if estimator.early_stopping:
+        raise ValueError("partial_fit does not support early_stopping=True.")
 
-    `of` says what there is how much of, for the error if all would be held out.
+
+def share_held_out(estimator):
+    """Return the share of the rows that are not trained on, to stop early by."""
+    return estimator.validation_fraction if estimator.early_stopping else 0
+
+
+def rows_to_hold_out(rows, fraction, key, of):
+    """Choose a share of rows, given by their numbers; in random order.
+
+    The key determines the choice. `of` says of what rows there are how many, for the
+    error if all would be held out.
     """
     n_held_out = math.ceil(fraction * len(rows))
     if n_held_out == 0:

@@ -15,7 +15,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from .._network import Dropout, Network, outputs
-from .._training import minibatch_rates, undone_if_in_vain
+from .._training import (
+    minibatch_rates,
+    refuse_early_stopping,
+    share_held_out,
+    undone_if_in_vain,
+)
 from .._validation import (
     CallbackSupportMixin,
     Interval,
@@ -150,8 +155,7 @@ class FineTuned(
     def _one_pass(self, X, y, classes=None):
         """Train on one pass over minibatches, as `partial_fit`."""
         self._check_parameters()
-        if self.early_stopping:
-            raise ValueError("partial_fit does not support early_stopping=True.")
+        refuse_early_stopping(self)
         goes_on = hasattr(self, "_state")
         X, targets, division = self._begin(X, y, classes, goes_on)
         if not goes_on:
@@ -255,8 +259,7 @@ class FineTuned(
 
     def _divide(self, known, key):
         """Return which rows are trained on and which held out."""
-        fraction = self.validation_fraction if self.early_stopping else 0
-        return TargetDivision(known, fraction, key)
+        return TargetDivision(known, share_held_out(self), key)
 
     def _first_params(self, rows, state, rng):
         """Return the parameters of a new net, before the pretraining."""

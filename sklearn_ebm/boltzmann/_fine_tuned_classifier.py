@@ -3,14 +3,13 @@
 from numbers import Real
 
 import numpy as np
-from scipy.special import log_softmax
 from sklearn.utils.class_weight import compute_class_weight
 
 from .._network import Softmax
 from .._validation import StrOptions
 from ._fine_tuned import FineTuned, partial_fit_available
 from ._labels import check_classes, check_labels, codes_of
-from ._predicted_labels import PredictedLabels
+from ._predicted_labels import PredictedLabels, validation_of
 
 
 class FineTunedClassifier(PredictedLabels, FineTuned):
@@ -134,8 +133,4 @@ class FineTunedClassifier(PredictedLabels, FineTuned):
         return Softmax(state["class_weight"])
 
     def _validation(self, fields, codes):
-        own = log_softmax(fields, axis=1)[np.arange(len(codes)), codes]
-        return {
-            "validation_log_likelihood": float(own.mean(dtype=float)),
-            "validation_accuracy": float((fields.argmax(axis=1) == codes).mean()),
-        }
+        return validation_of(fields, codes)

@@ -1,5 +1,6 @@
 """What classifiers tell of labels, once they have a score for each."""
 
+import numpy as np
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 
@@ -80,3 +81,15 @@ class PredictedLabels(ClassifierMixin):
             return (scores[:, 1] - scores[:, 0]).astype(dtype, copy=False)
         scores = scores - scores.mean(axis=1, keepdims=True)
         return scores.astype(dtype, copy=False)
+
+
+def validation_of(scores, codes):
+    """Say how well scores of rows, as `_label_scores` returns them, tell their labels.
+
+    These labels, numbers of the columns of the scores, are held out of the training.
+    """
+    own = log_softmax(scores, axis=1)[np.arange(len(codes)), codes]
+    return {
+        "validation_log_likelihood": float(own.mean(dtype=float)),
+        "validation_accuracy": float((scores.argmax(axis=1) == codes).mean()),
+    }

@@ -11,7 +11,14 @@ from sklearn.utils import check_random_state
 from .._missing import N_FIRST_SWEEPS, DrawnValues
 from .._tempering import TemperedChains
 from .._trainer import Trainer
-from .._training import Division, Run, gibbs_steps, undone_if_in_vain
+from .._training import (
+    Division,
+    Run,
+    gibbs_steps,
+    refuse_early_stopping,
+    share_held_out,
+    undone_if_in_vain,
+)
 from .._validation import (
     CallbackSupportMixin,
     Interval,
@@ -168,8 +175,7 @@ class Training(CallbackSupportMixin, TransformerMixin):
             The fitted model.
         """
         self._check_parameters()
-        if self.early_stopping:
-            raise ValueError("partial_fit does not support early_stopping=True.")
+        refuse_early_stopping(self)
         first = not hasattr(self, "_state")
         if not first:
             check_structure(self, self._state["structure"])
@@ -289,8 +295,7 @@ class Training(CallbackSupportMixin, TransformerMixin):
 
     def _divide(self, X, rows, key):
         """Return which rows are trained on and which held out."""
-        fraction = self.validation_fraction if self.early_stopping else 0
-        return Division(X, rows, fraction, key)
+        return Division(X, rows, share_held_out(self), key)
 
     def _trainer(self, rows):
         """Return a kernel that goes on from the state of the training."""

@@ -3,13 +3,18 @@
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.special import expit, log_softmax, logit
+from scipy.special import expit, logit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
 from .._classifier import ClassifierTrainer
 from .._rows import Rows
-from .._training import Run, undone_if_in_vain
+from .._training import (
+    Run,
+    refuse_early_stopping,
+    share_held_out,
+    undone_if_in_vain,
+)
 from .._validation import (
     CallbackSupportMixin,
     Interval,
@@ -22,6 +27,7 @@ from .._validation import (
 from ..monitoring import Stopping, enter_epoch
 from ._fitted_classifier import FittedClassifier, scores_of
 from ._labels import LabelDivision, check_classes, check_labels, codes_of
+from ._predicted_labels import validation_of
 from ._starts import BITS_RATE, SMALL, first_chains, log_odds, start_of_bits
 from ._structure import check_structure
 
@@ -355,8 +361,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             The fitted model.
         """
         check_parameters(self)
-        if self.early_stopping:
-            raise ValueError("partial_fit does not support early_stopping=True.")
+        refuse_early_stopping(self)
         goes_on = hasattr(self, "_state")
         classes = check_classes(self, classes, goes_on)
         X, rows, codes, division = self._begin(X, y, classes, goes_on, goes_on)
@@ -402,8 +407,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             )
         rng = check_random_state(self.random_state)
         key = self._state["key"] if goes_on else random_key(rng)
-        fraction = self.validation_fraction if self.early_stopping else 0
-        division = LabelDivision(codes, fraction, key)
+        division = LabelDivision(codes, share_held_out(self), key)
         if not goes_on:
             self._initialise(rows, codes, classes, key, rng)
         return X, rows, codes, division
@@ -552,12 +556,7 @@ class _HeldOut:
     def measure(self, parameters):
         """Names and values, of a model with these parameters."""
         scores, _ = scores_of(self.X, self.rows, parameters)
-        own = log_softmax(scores, axis=1)[np.arange(len(scores)), self.codes]
-        hits = scores.argmax(axis=1) == self.codes
-        return {
-            "validation_log_likelihood": float(own.mean()),
-            "validation_accuracy": float(hits.mean()),
-        }
+        return validation_of(scores, self.codes)
 
 
 def _in_words(entry):

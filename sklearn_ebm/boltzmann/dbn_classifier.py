@@ -3,6 +3,7 @@
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .._training import refuse_early_stopping
 from .._validation import StrOptions, check_parameters, check_rows, with_callbacks
 from . import _label_top
 from ._fine_tuned import partial_fit_available
@@ -381,8 +382,7 @@ class DBNClassifier(FineTunedClassifier):
             return super().partial_fit(X, y, classes)
         self._check_parameters()
         self._check_partial_fit()
-        if self.early_stopping:
-            raise ValueError("partial_fit does not support early_stopping=True.")
+        refuse_early_stopping(self)
         classes = check_classes(self, classes, hasattr(self, "_state"))
         _label_top.train(self, X, y, classes)
         return self
