@@ -345,7 +345,8 @@ class FineTuned(
         return fitted | {"best_n_iter_": run.best["n_iter"]}
 
     def _public(self, params, state):
-        return net_attributes(params)
+        """Return the public attributes of a net with these parameters."""
+        return {"coefs_": list(params[::2]), "intercepts_": list(params[1::2])}
 
     def _store(self, run):
         """Keep what a run has arrived at, and what it needs to go on."""
@@ -399,12 +400,16 @@ class FineTuned(
         return Network(self._output(state), weight_decay)
 
     def _dropout(self, state):
-        """Return what draws masks for the net."""
-        return dropout_of(self, state)
+        """Return what draws masks for the inputs and the hidden layers."""
+        params = state["params"]
+        rates = [self.input_dropout] + [self.dropout] * (len(params) // 2 - 1)
+        sizes = [len(weights) for weights in params[::2]]
+        return Dropout(rates, sizes, state["key"], params[0].dtype)
 
     def _params(self):
         """Return the parameters of the net, from the public attributes."""
-        return net_params(self)
+        pairs = zip(self.coefs_, self.intercepts_, strict=True)
+        return [each for pair in pairs for each in pair]
 
     @property
     def _n_features_out(self):
@@ -443,17 +448,6 @@ class FineTuned(
         return None
 
 
-def net_attributes(params):
-    """Return the public attributes of a net with these parameters."""
-    return {"coefs_": list(params[::2]), "intercepts_": list(params[1::2])}
-
-
-def net_params(model):
-    """Return the parameters of a net with these public attributes."""
-    pairs = zip(model.coefs_, model.intercepts_, strict=True)
-    return [each for pair in pairs for each in pair]
-
-
 def random_params(sizes, dtype, rng):
     """Weights and biases of a net with layers of these sizes, to start from.
 
@@ -481,14 +475,6 @@ def random_params(sizes, dtype, rng):
         params.append(rng.uniform(-bound, bound, (below, size)).astype(dtype))
         params.append(np.zeros(size, dtype))
     return params
-
-
-def dropout_of(model, state):
-    """Return what draws masks for the inputs and hidden layers of a net."""
-    params = state["params"]
-    rates = [model.input_dropout] + [model.dropout] * (len(params) // 2 - 1)
-    sizes = [len(weights) for weights in params[::2]]
-    return Dropout(rates, sizes, state["key"], params[0].dtype)
 
 
 def _in_words(entry):

@@ -12,16 +12,9 @@ from itertools import pairwise
 import numpy as np
 
 from .._deep_machines import DeepMachine
-from .._network import Network, Softmax, dense
-from .._validation import check_rows
+from .._network import dense
 from ..layered import Layered
-from ._fine_tuned import (
-    PRETRAINING,
-    dropout_of,
-    net_attributes,
-    net_params,
-    random_params,
-)
+from ._fine_tuned import PRETRAINING, random_params
 from ._structure import component_shapes
 from .dbm import DBMTransformer
 
@@ -33,13 +26,8 @@ class Unrolled:
     """What `DBMClassifier` does with ``objective="fine_tuning"``.
 
     The deep machine is trained without labels, and stays as it is when the net is
-    fine-tuned.
+    fine-tuned. What is not said here is as in `FineTuned`.
     """
-
-    def read(self, model, X, reset):
-        """Validate data: X, and its `Rows`."""
-        # (Values that the visible units cannot mean are the pretraining's affair.)
-        return check_rows(model, X, reset=reset, quiet=True)
 
     def first_params(self, model, rows, state, rng):
         """Return a net, and put a machine that has learned nothing into the state."""
@@ -86,22 +74,6 @@ class Unrolled:
                 model._state |= {"dbm": learned, "params": params}
                 model._publish()
 
-    def public(self, model, params, state):
-        """Return the public attributes of a net with these parameters."""
-        return state["dbm"] | net_attributes(params)
-
-    def params(self, model):
-        """Return the parameters that public attributes hold."""
-        return net_params(model)
-
-    def network(self, model, state, weight_decay):
-        """Return the net."""
-        return Network(Softmax(state["class_weight"]), weight_decay)
-
-    def masks(self, model, state):
-        """Return what draws which units are dropped."""
-        return dropout_of(model, state)
-
     def inputs(self, model, X, training):
         """Return what the net is given of rows of data."""
         if len(model.components_) == 1:
@@ -113,10 +85,6 @@ class Unrolled:
             tolerance=TOLERANCE,
         )
         return Augmented(X, machine, training)
-
-    def n_features_out(self, model):
-        """Return the size of the last hidden layer."""
-        return len(model.coefs_[-1])
 
     def damage(self, model):
         """Return what is wrong with public attributes, or None."""

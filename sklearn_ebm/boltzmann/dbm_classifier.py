@@ -10,7 +10,8 @@ from ._fine_tuned_classifier import FineTunedClassifier
 from ._multi_prediction import MultiPrediction
 from ._unrolled import Unrolled
 
-WAYS = {"fine_tuning": Unrolled(), "multi_prediction": MultiPrediction()}
+UNROLLED, PREDICTING = Unrolled(), MultiPrediction()
+WAYS = {"fine_tuning": UNROLLED, "multi_prediction": PREDICTING}
 # What a model has with objective="fine_tuning" only.
 OF_NETS = "dbm_variance_", "coefs_", "intercepts_"
 
@@ -337,7 +338,7 @@ class DBMClassifier(FineTunedClassifier):
         self.verbose = verbose
         self.random_state = random_state
 
-    # ---- The net, by what the objective is ----
+    # ---- The net, by what the objective is: unrolled, it is one like others ----
 
     @property
     def _solver(self):
@@ -350,7 +351,7 @@ class DBMClassifier(FineTunedClassifier):
         # A fitted model stays what it was fitted to be.
         if not hasattr(self, "_state"):
             return WAYS[self.objective]
-        return WAYS["fine_tuning" if "dbm" in self._state else "multi_prediction"]
+        return UNROLLED if "dbm" in self._state else PREDICTING
 
     def _check_parameters(self):
         super()._check_parameters()
@@ -398,26 +399,36 @@ class DBMClassifier(FineTunedClassifier):
 
     def _read(self, X, reset=False):
         way = WAYS[self.objective] if reset else self._way
+        if way is UNROLLED:
+            return super()._read(X, reset)
         return way.read(self, X, reset)
 
     def _inputs(self, X, training=False):
         return self._way.inputs(self, X, training)
 
     def _network(self, state, weight_decay=0.0):
+        if self._way is UNROLLED:
+            return super()._network(state, weight_decay)
         return self._way.network(self, state, weight_decay)
 
     def _dropout(self, state):
+        if self._way is UNROLLED:
+            return super()._dropout(state)
         return self._way.masks(self, state)
 
     def _public(self, params, state):
+        if self._way is UNROLLED:
+            return state["dbm"] | super()._public(params, state)
         public = self._way.public(self, params, state)
         return public | {"classes_": state["classes"]}
 
     def _params(self):
-        return self._way.params(self)
+        return super()._params() if self._way is UNROLLED else self._way.params(self)
 
     @property
     def _n_features_out(self):
+        if self._way is UNROLLED:
+            return super()._n_features_out
         return self._way.n_features_out(self)
 
     def __sklearn_is_fitted__(self):
@@ -428,7 +439,7 @@ class DBMClassifier(FineTunedClassifier):
         fitted = hasattr(self, "_state")
         asked = WAYS.get(self.objective)
         way = self._way if fitted else asked
-        tags.input_tags.allow_nan = way is WAYS["multi_prediction"]
+        tags.input_tags.allow_nan = way is PREDICTING
         return tags
 
     def _damage(self):
