@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.utils import get_tags
 
 from common import (
@@ -17,6 +17,7 @@ from common import (
     fit,
     fitted,
     fitted_state,
+    name_of,
 )
 from sklearn_ebm import BernoulliRBM, DBNTransformer, GaussianRBM, RBMClassifier
 from sklearn_ebm.likelihood import log_partition
@@ -215,6 +216,22 @@ def test_refused_targets_leave_a_fitted_model_as_it_was(estimator, digits):
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         model.fit(digits[:20, :40], np.arange(19) % 3)
     assert_same(fitted_state(model), before)
+
+
+@pytest.mark.parametrize("warm_start", [False, True])
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=name_of)
+def test_labels_in_a_column_warn_once(estimator, warm_start, digits):
+    X, y = digits[:50], (np.arange(50) % 3)[:, np.newaxis]
+    model = fitted(estimator).set_params(n_iter=1, warm_start=warm_start)
+    calls = [lambda: model.fit(X, y)]
+    if hasattr(model, "partial_fit"):
+        calls.append(lambda: model.partial_fit(X, y))
+        new = clone(estimator)
+        calls.append(lambda: new.partial_fit(X, y, classes=[0, 1, 2]))
+    for call in calls:
+        with pytest.warns(DataConversionWarning, match="A column-vector y") as caught:
+            call()
+        assert len(caught) == 1
 
 
 @pytest.mark.parametrize("case", BAD_DATA)

@@ -64,10 +64,10 @@ class FineTuned(
     """The training and the use of a pretrained net.
 
     An estimator that derives from it has the parameters below and says what its
-    targets are: `_check_targets`, `_first_targets`, `_targets`, `_output`,
-    `_validation`; `_monitor`, the number that early stopping watches; and
-    `_learning_rates`, by solver, where none is given, with `_wide`, by which that of
-    "sgd" falls with the units of a layer.
+    targets are: `_check_targets`, and `_first_targets` and `_targets`, which take what
+    that returns; `_output`, `_validation`; `_monitor`, the number that early stopping
+    watches; and `_learning_rates`, by solver, where none is given, with `_wide`, by
+    which that of "sgd" falls with the units of a layer.
     """
 
     _parameter_constraints: dict = {
@@ -135,7 +135,7 @@ class FineTuned(
         if goes_on and self.n_iter == 0:
             return self
         if goes_on:
-            self._go_on(given["y"])
+            self._go_on(targets)
         callbacks = self._init_callback_context(max_subtasks=self.n_iter)
         callbacks.call_on_fit_task_begin(estimator=self, **given)
         if not goes_on:
@@ -221,15 +221,15 @@ class FineTuned(
 
         Returns X, the targets of all rows, and which rows are trained on.
         """
-        y = self._check_targets(y)
+        checked = self._check_targets(y)
         if goes_on:
             check_structure(self, self._state["structure"])
         X, rows = self._read(X, reset=not goes_on)
         check_consistent_length(X, y)
         rng = check_random_state(self.random_state)
         key = self._state["key"] if goes_on else random_key(rng)
-        state = self._state if goes_on else self._first_targets(y, classes)
-        targets, known = self._targets(y, state)
+        state = self._state if goes_on else self._first_targets(checked, classes)
+        targets, known = self._targets(checked, state)
         division = self._divide(known, key)
         if not goes_on:
             self._initialise(rows, state, key, rng)
@@ -238,7 +238,7 @@ class FineTuned(
         targets = targets if targets.dtype == np.int32 else targets.astype(dtype)
         return X, targets, division
 
-    def _go_on(self, y):
+    def _go_on(self, targets):
         """Take up what parameters say now of the targets of a fit that goes on."""
 
     def _initialise(self, rows, state, key, rng):

@@ -74,11 +74,11 @@ class FineTunedClassifier(PredictedLabels, FineTuned):
     # ---- Targets ----
 
     def _check_targets(self, y):
-        return check_labels(self, y)[0]
+        return check_labels(self, y)
 
-    def _first_targets(self, y, classes):
+    def _first_targets(self, checked, classes):
         """State that says what the targets are."""
-        known = check_labels(self, y)[1]
+        y, known = checked
         if classes is None:
             classes = np.unique(y[known])
         if len(classes) == 0:
@@ -88,28 +88,28 @@ class FineTunedClassifier(PredictedLabels, FineTuned):
             )
         return {
             "classes": classes,
-            "class_weight": self._class_weights(y[known], classes),
+            "class_weight": self._class_weights(codes_of(y[known], classes), classes),
             "n_outputs": len(classes),
         }
 
-    def _go_on(self, y):
+    def _go_on(self, codes):
         """Weigh the labels of a fit that goes on, as `class_weight` says now."""
-        y, known = check_labels(self, y)
-        if known.any():
-            weights = self._class_weights(y[known], self._state["classes"])
+        known = codes[codes >= 0]
+        if len(known):
+            weights = self._class_weights(known, self._state["classes"])
             self._state = self._state | {"class_weight": weights}
 
-    def _class_weights(self, y, classes):
+    def _class_weights(self, codes, classes):
         """Weights of the classes, which are 1 in the mean over these labels."""
-        counts = np.bincount(codes_of(y, classes), minlength=len(classes))
-        if len(y) == 0:  # All are still to come: as if each came as often.
+        counts = np.bincount(codes, minlength=len(classes))
+        if len(codes) == 0:  # All are still to come: as if each came as often.
             counts = np.ones(len(classes), int)
         weights = np.ones(len(classes))
         if self.class_weight is not None:
             # (Classes that do not come cannot be balanced.)
             weighed = counts > 0 if self.class_weight == "balanced" else slice(None)
             weights[weighed] = compute_class_weight(
-                self.class_weight, classes=classes[weighed], y=y
+                self.class_weight, classes=classes[weighed], y=classes[codes]
             )
         total = counts @ weights
         if (weights < 0).any() or not 0 < total < np.inf:
@@ -119,9 +119,9 @@ class FineTunedClassifier(PredictedLabels, FineTuned):
             )
         return weights * (counts.sum() / total)
 
-    def _targets(self, y, state):
+    def _targets(self, checked, state):
         """Numbers of the classes of all rows, and which are known: others are -1."""
-        known = check_labels(self, y)[1]
+        y, known = checked
         codes = np.full(len(y), -1, np.int32)
         codes[known] = codes_of(y[known], state["classes"])
         return codes, known

@@ -78,16 +78,19 @@ def train(model, X, y, classes=None, callbacks=None):
     """
     steps = callbacks is None
     goes_on = hasattr(model, "_state") and (steps or model.warm_start)
-    labels = model._check_targets(y)
+    checked = model._check_targets(y)
+    labels, _ = checked
     if goes_on:
         check_structure(model, model._state["structure"])
     X_checked, rows = check_rows(model, X, reset=not goes_on, quiet=True)
     check_consistent_length(X_checked, labels)
-    if goes_on and not steps:
-        model._go_on(y)
     # (Refuses y without a label, where it would have to tell the classes.)
-    targets = model._state if goes_on else model._first_targets(labels, classes)
-    model._targets(labels, targets)  # refuses labels that are none of the classes
+    targets = model._state if goes_on else model._first_targets(checked, classes)
+    # (Refuses labels that are none of the classes.)
+    codes, _ = model._targets(checked, targets)
+    if goes_on and not steps:
+        model._go_on(codes)
+        targets = model._state
     top = _new_top(model)
     rbms, dtype, weighted = [], rows.dtype, None
     if goes_on:
