@@ -8,11 +8,11 @@ same bits on any number of threads.
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
 
 from ._gibbs import Purpose
 from ._products import product
 from ._units import Kind, Wanted, evaluate
+from ._validation import dense
 from .units import as_unit
 
 # Rows that are worked on at a time where a dense copy of them is needed, and numbers:
@@ -49,7 +49,7 @@ class Way:
 
     def fields(self, X):
         """Fields of the units, of shape (n_rows, n_units)."""
-        return product(dense_rows(X, self.dtype), self.weights) + self.bias
+        return product(dense(X, self.dtype), self.weights) + self.bias
 
     def means(self, X):
         """Means of the units."""
@@ -147,27 +147,8 @@ class Machine:
                 X[fixed] = kept
 
 
-def dense_rows(X, dtype):
-    """Return rows as a contiguous array of floats.
-
-    Parameters
-    ----------
-    X : {ndarray, sparse matrix} of shape (n_rows, n_columns)
-        Rows.
-
-    dtype : dtype
-        What to compute in.
-
-    Returns
-    -------
-    X : ndarray of shape (n_rows, n_columns)
-        X itself if it is that already.
-    """
-    return np.ascontiguousarray(X.toarray() if sp.issparse(X) else X, dtype)
-
-
 def chunks(X, dtype, change=lambda X: X, numbers=None):
-    """Yield rows a chunk at a time, as `dense_rows`; `change` may encode them.
+    """Yield rows a chunk at a time, as `dense`; `change` may encode them.
 
     All rows, or those with these numbers.
     """
@@ -175,4 +156,4 @@ def chunks(X, dtype, change=lambda X: X, numbers=None):
     step = max(1, min(CHUNK, CHUNK_SIZE // max(1, X.shape[1])))
     for start in range(0, max(1, n_rows), step):
         part = slice(start, start + step)
-        yield dense_rows(change(X[part if numbers is None else numbers[part]]), dtype)
+        yield dense(change(X[part if numbers is None else numbers[part]]), dtype)

@@ -8,7 +8,6 @@ give the same bits on any number of threads.
 """
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from ._passes import (
@@ -21,6 +20,7 @@ from ._passes import (
 )
 from ._products import product, single_threaded_blas
 from ._units import Wanted, evaluate
+from ._validation import dense
 from .units import Bernoulli
 
 # Rows that are worked on at a time where a step or an answer needs all of them.
@@ -380,7 +380,7 @@ class Descent:
         return float(losses.sum() / len(order))
 
     def _minibatch(self, rows, rate):
-        X = dense(self.X, rows, self.params[0].dtype)
+        X = dense(self.X[rows], self.params[0].dtype)
         masks = self.dropout.masks(len(rows), self.step)
         n_threads = self.network.n_threads
         loss, grads = self.network.loss_and_grads(
@@ -455,7 +455,7 @@ def _sums(network, params, X, targets, rows):
     loss, slope = 0.0, 0.0
     for start in range(0, len(rows), CHUNK):
         part = rows[start : start + CHUNK]
-        inputs = dense(X, part, params[0].dtype)
+        inputs = dense(X[part], params[0].dtype)
         own, grads = network.loss_and_grads(
             params, inputs, targets[part], scale=1 / len(rows)
         )
@@ -473,14 +473,6 @@ def _unpacked(vector, like):
     return [part.reshape(each.shape) for part, each in zip(parts, like, strict=True)]
 
 
-def dense(X, rows, dtype):
-    """Rows of data as a dense array of this dtype."""
-    part = X[rows]
-    if sp.issparse(part):
-        part = part.toarray()
-    return np.ascontiguousarray(part, dtype)
-
-
 def outputs(network, params, X, hidden=False):
     """What the net says of rows of data, a chunk at a time.
 
@@ -488,7 +480,7 @@ def outputs(network, params, X, hidden=False):
     """
     dtype, found = params[0].dtype, []
     for start in range(0, X.shape[0], CHUNK):
-        rows = dense(X, slice(start, start + CHUNK), dtype)
+        rows = dense(X[start : start + CHUNK], dtype)
         activities = network.forward(params, rows)
         found.append(activities[-2 if hidden else -1].copy())
     return np.concatenate(found)

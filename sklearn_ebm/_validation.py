@@ -88,6 +88,7 @@ __all__ = [
     "check_table",
     "check_values",
     "column_indices",
+    "dense",
     "input_names",
     "is_nan",
     "is_watched",
@@ -262,6 +263,14 @@ def as_floats(values):
     if hasattr(values, "iloc"):  # pandas
         values = values.to_numpy(np.float64, na_value=np.nan)
     return np.atleast_2d(np.asarray(values, dtype=np.float64))
+
+
+def dense(X, dtype=None):
+    """Return rows as a contiguous array, of another dtype if one is given.
+
+    X itself if it is that already.
+    """
+    return np.ascontiguousarray(X.toarray() if sp.issparse(X) else X, dtype)
 
 
 def check_names(estimator, X, name):

@@ -3,11 +3,10 @@
 import warnings
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from ._training import epoch_order
-from ._validation import ScoringMonitor, title
+from ._validation import ScoringMonitor, dense, title
 
 __all__ = ["TrainingMonitor"]
 
@@ -227,7 +226,7 @@ class _Sample:
 
     def values(self):
         """Values of the rows, as a dense array."""
-        return (self.X.toarray() if sp.issparse(self.X) else self.X).astype(self.dtype)
+        return dense(self.X, self.dtype)
 
 
 def may_be_idle(mean_fields):

@@ -8,10 +8,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ._validation import check_count
+from ._validation import check_count, dense
 from .likelihood import can_enumerate, log_partition
 from .samplers import Gibbs
-from .samplers._chains import dense
 from .samplers._paths import layered_of, layers_of
 
 __all__ = ["AnnealingDisplay", "FiltersDisplay", "SamplesDisplay", "TrainingDisplay"]

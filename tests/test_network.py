@@ -14,7 +14,6 @@ from sklearn_ebm._network import (
     Momentum,
     Network,
     Softmax,
-    dense,
     minimise,
     outputs,
 )
@@ -26,6 +25,7 @@ from sklearn_ebm._passes import (
     momentum_step,
     multiply_by_slopes,
 )
+from sklearn_ebm._validation import dense
 
 SIZES = [7, 9, 6, 4]
 N_ROWS = 13
@@ -345,7 +345,7 @@ def test_the_same_bits_on_any_number_of_threads(dtype):
 def test_dense_rows_of_any_data(container, dtype):
     X = (np.random.default_rng(0).random((20, 7)) < 0.5).astype(dtype)
     for rows in (np.array([3, 1, 19]), slice(2, 9)):
-        found = dense(container(X), rows, np.float32)
+        found = dense(container(X)[rows], np.float32)
         assert found.dtype == np.float32
         assert found.flags.c_contiguous
         np.testing.assert_array_equal(found, X[rows])

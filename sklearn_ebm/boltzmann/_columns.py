@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._units import Kind
-from .._validation import ROUNDING, column_indices, title
+from .._validation import ROUNDING, column_indices, dense, title
 from ..units import Categorical, Gaussian, Mixed, as_unit, check_blocks
 
 CODES = "categorical"
@@ -149,7 +149,7 @@ class Columns:
         """Return rows of visible units: columns, codes as blocks one of which is 1."""
         if not self.has_codes:
             return X
-        X = X.toarray() if sp.issparse(X) else X
+        X = dense(X)
         single = X.dtype in (np.float32, np.uint8, np.bool_)
         dtype = np.float32 if single else np.float64
         out = np.empty((len(X), self.sizes.sum()), dtype)
@@ -284,8 +284,7 @@ def _count_categories(X, codes):
     """One more than the largest code of every column of codes, at least 1."""
     counts = np.zeros(X.shape[1], int)
     for column in np.flatnonzero(codes):
-        part = X[:, [column]]
-        part = part.toarray() if sp.issparse(part) else np.asarray(part, float)
+        part = dense(X[:, [column]], float)
         part = part[np.isfinite(part)]
         if part.size and part.max() >= MOST_CODES:
             raise ValueError(

@@ -1,7 +1,6 @@
 """What a fitted classification RBM can do: the use of a model."""
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import logsumexp, softmax
 from sklearn.base import (
     BaseEstimator,
@@ -20,6 +19,7 @@ from .._validation import (
     check_restored,
     check_rows,
     check_states,
+    dense,
 )
 from ._labels import codes_of
 from ._predicted_labels import PredictedLabels
@@ -167,7 +167,7 @@ class FittedClassifier(
         if drawn:
             scores, _ = scores_of(v, Rows(v, dtype), self._parameters())
             codes = _draw_labels(scores, key, step)
-        v = v.toarray() if sp.issparse(v) else v
+        v = dense(v)
         # The label is a group of inputs of which one is on.
         joint = np.hstack([self.components_, self.label_components_])
         up = Layer(Panels.from_columns(joint), self.intercept_hidden_)

@@ -10,8 +10,7 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted
 
 from .._deep_machines import DeepMachine
-from .._machines import dense_rows
-from .._validation import check_restored, check_states
+from .._validation import check_restored, check_states, dense
 from ..layered import Layered, side_by_side
 from ..samplers._paths import LEAST_RATE
 from ..units import as_unit
@@ -78,7 +77,7 @@ class FittedDBM(
         check_is_fitted(self)
         X, rows = check_states(self, X, self._n_features_out, "X", quiet=True)
         machine = self._deep(rows.dtype)
-        X = dense_rows(X, machine.dtype)
+        X = dense(X, machine.dtype)
         if self.output == "top":
             means = self._deep(machine.dtype, reverse=True).means(X)[-1]
         else:
@@ -154,7 +153,7 @@ class FittedDBM(
             return None
         if not fixed:
             X, dtype = self._read(X)
-            return self._deep(dtype).even(dense_rows(X, dtype))
+            return self._deep(dtype).even(dense(X, dtype))
         if X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"conditions has {X.shape[1]} columns, but the model has "

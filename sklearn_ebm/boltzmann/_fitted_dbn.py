@@ -9,13 +9,14 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted
 
 from .._gibbs import Purpose
-from .._machines import Machine, chunks, dense_rows
+from .._machines import Machine, chunks
 from .._validation import (
     check_choice,
     check_count,
     check_restored,
     check_rows,
     check_states,
+    dense,
 )
 from ..samplers import Gibbs
 from ..samplers._draws import SAMPLING_METHODS, draw
@@ -90,7 +91,7 @@ class FittedDBN(
         """
         check_is_fitted(self)
         X, rows = check_states(self, X, self._n_features_out, "X")
-        H = dense_rows(X[:, -len(self.components_[-1]) :], rows.dtype)
+        H = dense(X[:, -len(self.components_[-1]) :], rows.dtype)
         for rbm in reversed(self._rbms()):
             H = means_down(rbm, H)
         return H

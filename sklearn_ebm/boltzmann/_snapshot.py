@@ -6,12 +6,13 @@ What their methods are is said there, of its parameter `view`.
 import numpy as np
 
 from .._gibbs import Layer
-from .._machines import Machine, dense_rows
+from .._machines import Machine
 from .._missing import fill_mean_field
 from .._panels import Panels
 from .._rows import Rows
 from .._scores import score_rows
 from .._units import Kind
+from .._validation import dense
 from ..units import as_unit, kinds_of
 from ._base import layered, means_of
 
@@ -59,7 +60,7 @@ class UnitSnapshot:
         self.bits = kinds_of(as_unit(self.layers.units[1])) == {Kind.BERNOULLI}
 
     def rows(self, X, dtype):
-        return dense_rows(X, dtype)
+        return dense(X, dtype)
 
     def fill(self, X):
         return fill_mean_field(self.layers, X, self.mean)
@@ -84,7 +85,7 @@ class DeepSnapshot:
         self.machine = twin_of(estimator, fitted)._deep(dtype)
 
     def rows(self, X, dtype):
-        return dense_rows(X, dtype)
+        return dense(X, dtype)
 
     def hidden_means(self, X):
         return np.hstack(self.machine.means(X))

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from .._machines import Machine, dense_rows
+from .._machines import Machine
 from .._rows import Rows
+from .._validation import dense
 from ._base import means_of
 from .rbm import RBM
 
@@ -185,7 +186,7 @@ def means_up(rbm, X, dtype):
         if rbm._bits:
             found = means_of(Rows(rows, dtype, False), up)
         else:
-            found = up.means(dense_rows(rows, dtype))
+            found = up.means(dense(rows, dtype))
         means[start : start + CHUNK] = found
     return means
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from .._deep_machines import DeepMachine
-from .._network import dense
+from .._validation import dense
 from ..layered import Layered
 from ._fine_tuned import PRETRAINING, random_params
 from ._structure import component_shapes
@@ -127,13 +127,13 @@ class Augmented:
 
     def __getitem__(self, rows):
         if self.kept is None:
-            return self.machine.even(dense(self.X, rows, self.machine.dtype))
+            return self.machine.even(dense(self.X[rows], self.machine.dtype))
         new = rows[~self.known[rows]]
         if len(new):
-            seen = dense(self.X, new, self.machine.dtype)
+            seen = dense(self.X[new], self.machine.dtype)
             self.kept[new] = self.machine.settle(seen)[0]
             self.known[new] = True
-        return np.hstack([dense(self.X, rows, self.machine.dtype), self.kept[rows]])
+        return np.hstack([dense(self.X[rows], self.machine.dtype), self.kept[rows]])
 
 
 def net_sizes(layers, n_outputs):

@@ -10,9 +10,10 @@ conditionals is a layer of independent units, whose gradient is the delta rule.
 import numpy as np
 
 from .._gibbs import Purpose
-from .._machines import Way, dense_rows
+from .._machines import Way
 from .._products import product
 from .._units import Wanted, evaluate
+from .._validation import dense
 from ..units import Bernoulli, with_gaussian
 
 
@@ -147,7 +148,7 @@ class UpDown:
         rate : float
             Learning rate.
         """
-        awake = self._draw_up((dense_rows(X, float) - self.shift) / self.scale)
+        awake = self._draw_up((dense(X, float) - self.shift) / self.scale)
         end, top_steps = self._contrast(awake[-1])
         dreams = self._draw_down(end)
         # All steps are found before any is taken.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from ._gaussian import FactorGaussian, row_blocks
+from ._gaussian import PRODUCT_BLOCK, FactorGaussian, row_blocks
 from ._profile import least_noise, least_shared_noise
 
 
@@ -66,7 +66,7 @@ def _collect_complete(gaussian, X, centre):
     n_rows, n_features = X.shape
     k = gaussian.n_components + 1
     xx, xz, zz = np.zeros(n_features), np.zeros((n_features, k)), np.zeros((k, k))
-    for rows in row_blocks(n_rows, n_features, 2**21):
+    for rows in row_blocks(n_rows, n_features, PRODUCT_BLOCK):
         regressors = _with_ones(gaussian.factor_means(X[rows]))
         deviation = X[rows] - centre
         xx += np.einsum("ij,ij->j", deviation, deviation)

@@ -14,6 +14,8 @@ from .._products import product
 LOG_2_PI = np.log(2 * np.pi)
 # Numbers in a block of rows: small enough to stay in a cache.
 BLOCK = 2**18
+# Numbers in a block of rows that are multiplied by each other and summed.
+PRODUCT_BLOCK = 2**21
 # Numbers in a block of small matrices, one for each row.
 LARGE_BLOCK = 2**22
 # Multiplications that are worth a second thread, which on a busy machine comes late.

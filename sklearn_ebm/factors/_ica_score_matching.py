@@ -9,17 +9,11 @@ JMLR 6, 2005.
 import numpy as np
 from scipy.optimize import minimize
 
+from ._gaussian import row_blocks
 from ._ica_likelihood import State
 
 # Numbers in a block of rows: what is computed from it stays in the cache.
 BLOCK_SIZE = 2**16
-
-
-def blocks(Z, width):
-    """Slices of the rows of Z, for results of this width."""
-    n_rows = max(1, BLOCK_SIZE // width)
-    for start in range(0, len(Z), n_rows):
-        yield Z[start : start + n_rows]
 
 
 def objective(Z, W, sources):
@@ -29,7 +23,8 @@ def objective(Z, W, sources):
     norms = np.diag(gram)
     value, slopes = 0.0, np.zeros(k)
     outer, linear = np.zeros((k, k)), np.zeros_like(W)
-    for block in blocks(Z, k):
+    for rows in row_blocks(len(Z), k, BLOCK_SIZE):
+        block = Z[rows]
         Y = block @ W.T
         _, score, slope = sources.evaluate(Y)
         field = score @ gram

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, optimize
 
-from ._gaussian import LOG_2_PI, FactorGaussian, row_blocks
+from ._gaussian import LOG_2_PI, PRODUCT_BLOCK, FactorGaussian, row_blocks
 
 # Eigenvectors are found exactly where a matrix of this size is enough.
 EXACT = 1000
@@ -209,7 +209,7 @@ class Covariance:
     def __init__(self, X, mean):
         self.mean, (self.n_rows, n_features) = mean, X.shape
         total = np.zeros((n_features, n_features))
-        for rows in row_blocks(self.n_rows, n_features, 2**21):
+        for rows in row_blocks(self.n_rows, n_features, PRODUCT_BLOCK):
             deviation = X[rows] - mean
             total += deviation.T @ deviation
         self.covariance = total / self.n_rows

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from numbers import Real
 
 import numpy as np
-import scipy.sparse as sp
 
 from .._gibbs import Layer, Purpose, half_sweep, run_chains
 from .._machines import Machine
@@ -12,7 +11,7 @@ from .._panels import Panels
 from .._rows import Rows
 from .._training import Pacer
 from .._units import Kind
-from .._validation import check_count, check_fixed, check_states, random_key
+from .._validation import check_count, check_fixed, check_states, dense, random_key
 from ..units import as_unit, check_blocks
 from ._paths import BITS, base_rates, components_of, layers_of
 
@@ -335,10 +334,6 @@ def given(X):
         sums the same numbers in the same order whatever the type of given ones.
     """
     return X.astype(np.uint8) if X.dtype == np.bool_ else X
-
-
-def dense(X):
-    return X.toarray() if sp.issparse(X) else X
 
 
 def same_rows(n_chains, n_rows, name):

@@ -10,10 +10,11 @@ from .._validation import (
     check_count,
     check_mask,
     check_states,
+    dense,
     random_key,
 )
 from ..units import as_unit, check_blocks
-from ._chains import Chains, Gibbs, dense
+from ._chains import Chains, Gibbs
 from ._exchange import ReplicaExchange
 from ._paths import BITS, layers_of
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from .._ais import exchange
 from .._training import Pacer
-from .._validation import check_count, check_mask, check_states, random_key
-from ._chains import dense, same_rows
+from .._validation import check_count, check_mask, check_states, dense, random_key
+from ._chains import same_rows
 from ._paths import annealing_path, base_rates, check_betas
 from ._swaps import evened, swap_rates, swap_sums
 
