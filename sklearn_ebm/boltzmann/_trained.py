@@ -353,13 +353,12 @@ class Training(CallbackSupportMixin, TransformerMixin):
 
     def _monitor(self, X, division, drawn):
         """Return what watches the training on a fixed sample of the rows."""
-        mean = self._state["visible_offset"].astype(self._dtype())
         return Monitor(
             X,
             division,
             self._state["key"],
             self._dtype(),
-            lambda *parameters: self._view(parameters, mean),
+            lambda *parameters: self._view(parameters),
             drawn and drawn.missing_in,
         )
 
@@ -460,8 +459,9 @@ class TrainedRBM(Training, FittedRBM):
         )
         return first_chains(components, intercept, mean, n_chains, key, step)
 
-    def _view(self, parameters, mean):
+    def _view(self, parameters):
         """Return what a monitor looks at."""
+        mean = self._state["visible_offset"].astype(self._dtype())
         return Snapshot(*parameters, mean)
 
     def _layers_of(self, parameters):

@@ -55,7 +55,6 @@ class TrainedDBM(Training, FittedDBM):
     n_temperatures = 1
     fast_learning_rate = 0.0
     early_stopping = False
-    monitor = None
     _kept = ("visible",)
     # Whether the greedy pretraining has chains that go on. Without (CD-1) its hidden
     # units say more of the rows, and the machine is a worse model of them.
@@ -209,7 +208,7 @@ class TrainedDBM(Training, FittedDBM):
             "visible_scale_": state["visible_scale"].astype(dtype),
         }
 
-    def _view(self, parameters, mean):
+    def _view(self, parameters):
         return DeepSnapshot(self, self._public(parameters))
 
     def _warn_of_idle_units(self, X, run, drawn):

@@ -12,7 +12,7 @@ from .._validation import check_states
 from ..layered import Layered
 from ..units import UNBOUNDED, as_unit, check_pair, kinds_of
 from ._normaliser import kept_log_z
-from ._snapshot import UnitSnapshot
+from ._snapshot import UnitSnapshot, twin_of
 from ._starts import (
     CLIP,
     START_RATE,
@@ -336,10 +336,10 @@ class UnitsRBM(UnitColumns, TrainedRBM):
 
     @unless_bits
     def _layers_of(self, parameters):
-        return self._view(parameters, None).layers
+        return twin_of(self, self._public(parameters))._layered()
 
     @unless_bits
-    def _view(self, parameters, mean):
+    def _view(self, parameters):
         return UnitSnapshot(self, self._public(parameters))
 
     def __setstate__(self, state):
