@@ -31,9 +31,10 @@ cpdef enum Purpose:
 
 
 cdef inline double share_in_average(Py_ssize_t n, Py_ssize_t spacing) noexcept nogil:
-    """Share of the parameters after n minibatches in the average of what is to enter.
+    """Weight of the parameters after n minibatches in their running average.
 
-    Every spacing-th does, with the same weight; 0 is said of the others.
+    1 / m for those that are averaged as the m-th, after m * spacing minibatches, so
+    that all of these count the same in the end; 0 for the others.
     """
     return <double> spacing / n if n % spacing == 0 else 0.0
 

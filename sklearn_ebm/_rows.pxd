@@ -44,7 +44,7 @@ cdef class Rows:
 
 
 cdef struct Range:
-    # Of values that have been read: the least, the greatest, no NaN among them.
+    # Of values that have been read: the least, the greatest, whether all are finite.
     double minimum
     double maximum
     bint finite

@@ -83,10 +83,10 @@ def share_held_out(estimator):
 
 
 def rows_to_hold_out(rows, fraction, key, of):
-    """Choose a share of rows, given by their numbers; in random order.
+    """Draw the rows to hold out: a share of the rows with these numbers.
 
-    The key determines the choice. `of` says of what rows there are how many, for the
-    error if all would be held out.
+    They are in random order, which the key determines. `of` is what the error calls
+    all rows, if none would be left to train on.
     """
     n_held_out = math.ceil(fraction * len(rows))
     if n_held_out == 0:

@@ -247,11 +247,12 @@ def _idle(means):
 
 
 def enter_epoch(model, entry, words):
-    """Add an epoch to `n_iter_` and its entry to `history_`; say so if asked to.
+    """Count an epoch in `n_iter_`, add its entry to `history_`, and print its line.
 
-    words(entry) is what to say, if anything. NaN stands where a number was not
-    measured. An interrupt finds all of the entry or nothing of it; and whoever kept
-    the history as it was keeps it so.
+    words(entry) is the text of the line, None for no line; there is none unless the
+    model is verbose. In the history NaN stands for a number that was not measured.
+    Both attributes are replaced together: an interrupt finds them both old or both
+    new, and a history that someone has kept does not change.
     """
     history, unknown = model.history_, [np.nan] * model.n_iter_
     longer = {

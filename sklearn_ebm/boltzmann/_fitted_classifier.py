@@ -159,9 +159,10 @@ class FittedClassifier(
         return v.astype(self.components_.dtype)
 
     def _run_chains(self, v, codes, n_steps, key, step):
-        """Chains after some steps: hidden units, then v and the labels.
+        """Visible units of chains after some steps.
 
-        The labels stay at `codes`, unless these are None.
+        Each step draws the hidden units, then v and the labels; unless `codes` are
+        None, the labels stay at these.
         """
         dtype, drawn = self.components_.dtype, codes is None
         if drawn:

@@ -65,7 +65,11 @@ def sizes_in_words(sizes):
 
 
 def unit_in_words(spec):
-    """What units are: names and the units they stand for are not trained the same."""
+    """What units are, as they were given: a name, or a unit.
+
+    Not the unit that a name stands for: variances of "gaussian" are learned, those of
+    a `Gaussian` are not.
+    """
     with np.printoptions(threshold=sys.maxsize):
         return repr(spec)
 

@@ -103,8 +103,8 @@ def draw(model, chains, n_draws, warm_up, thinning, method):
 
     Returns
     -------
-    v : ndarray of bool of shape (n_draws, n_chains, n_features)
-        Visible units.
+    v : ndarray of shape (n_draws, n_chains, n_features)
+        Visible units; Bernoulli units as bool.
     """
     n_draws = check_count(n_draws, "n_draws", least=1)
     warm_up = check_count(warm_up, "warm_up", least=0)
@@ -121,7 +121,8 @@ def draw(model, chains, n_draws, warm_up, thinning, method):
         chains = sampler.init(
             len(bits.visible), init=bits.visible, fixed=bits.fixed, random_state=0
         )
-        # Not from that seed, which only keeps NumPy's generator out of it.
+        # (Draws go on with the key of the chains. Without a seed, `init` would have
+        # taken another key from NumPy's global generator.)
         chains = replace(chains, key=bits.key, n_steps=bits.n_steps)
         chains = sampler.adapt(chains, warm_up // 2)
         warm_up -= warm_up // 2
