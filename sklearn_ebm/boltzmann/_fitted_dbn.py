@@ -19,7 +19,7 @@ from .._validation import (
     dense,
 )
 from ..samplers import Gibbs
-from ..samplers._draws import SAMPLING_METHODS, draw
+from ..samplers._draws import SAMPLING_METHODS, SPARE_STEPS, draw
 from ._bound import Bound
 from ._normaliser import kept_log_z
 from ._sampling import OwnDraws
@@ -221,7 +221,7 @@ class FittedDBN(
         chains = Gibbs(top).begin(n_samples, top._encode(init), None, key, step)
         states = draw(top, chains, 1, n_steps, 1, method)[0]
         if random_state is None:
-            self._use_draws(n_steps + 20 + len(self.components_))
+            self._use_draws(n_steps + SPARE_STEPS + len(self.components_))
         return self._draw_down(states, key ^ PASS_KEY, step)
 
     def _draw_up(self, X, key, step):

@@ -14,7 +14,13 @@ from .._validation import (
     random_key,
 )
 from ..samplers import Gibbs
-from ..samplers._draws import IMPUTING_METHODS, SAMPLING_METHODS, draw, fill_in
+from ..samplers._draws import (
+    IMPUTING_METHODS,
+    SAMPLING_METHODS,
+    SPARE_STEPS,
+    draw,
+    fill_in,
+)
 
 
 class OwnDraws:
@@ -111,7 +117,7 @@ class Sampling(OwnDraws):
             conditions = self._encode(as_conditions(conditions), fixed=True)
         chains = Gibbs(self).begin(n_chains, init, conditions, *draws)
         if random_state is None:
-            self._use_draws(n_steps + most * thinning + 20)
+            self._use_draws(n_steps + most * thinning + SPARE_STEPS)
         n_draws = -(-most // chains.visible.shape[0])
         v = draw(self, chains, n_draws, n_steps, thinning, method)
         v = v.reshape(-1, v.shape[-1])[:n_samples]

@@ -19,6 +19,10 @@ from ._exchange import ReplicaExchange
 from ._paths import BITS, layers_of
 
 SAMPLING_METHODS = "gibbs", "tempering", "langevin"
+# More random steps than sweeps that `draw` may take. `ReplicaExchange.adapt` takes at
+# least 2 sweeps in each of 5 rounds, however short the warm-up; before that, chains
+# have first states and become bits.
+SPARE_STEPS = 20
 # Of Langevin dynamics that take the place of a draw: ten steps of a tenth, say.
 LANGEVIN_TIME = 1.0
 IMPUTING_METHODS = "mean", "sample"
