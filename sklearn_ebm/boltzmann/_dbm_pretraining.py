@@ -10,6 +10,7 @@ from .._unit_trainer import UnitTrainer
 from .._units import Wanted, evaluate
 from ..layered import blocks, unfolded
 from ..units import UNBOUNDED, as_unit, kinds_of
+from ._sampling import LAYER_KEY
 from ._starts import log_odds, weighted_sums
 from ._trained import OFFSET_RATE
 
@@ -17,8 +18,6 @@ BERNOULLI = as_unit("bernoulli")
 # Learning rates by default. Hidden units that hear their input twice, and visible ones
 # that may answer with any number, can drive each other up without end at the first.
 RATE, UNBOUNDED_RATE = 0.1, 0.01
-# Makes the random key of a layer differ from that of the joint training.
-LAYER_KEY = 0xD6E8FEB86659FD93
 
 
 def pretrain(estimator, X, rows, division):

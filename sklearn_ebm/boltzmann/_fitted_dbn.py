@@ -22,15 +22,13 @@ from ..samplers import Gibbs
 from ..samplers._draws import SAMPLING_METHODS, SPARE_STEPS, draw
 from ._bound import Bound
 from ._normaliser import kept_log_z
-from ._sampling import OwnDraws
+from ._sampling import PASS_KEY, OwnDraws
 from ._stack import encoder, means_down, means_up
 from ._structure import component_shapes
 from .rbm import RBM
 
 # Draws of the hidden layers for the bound of every row.
 N_DRAWS = 10
-# Makes the random key of the passes between data and top differ from the top's.
-PASS_KEY = 0x9E3779B97F4A7C15
 
 
 class FittedDBN(

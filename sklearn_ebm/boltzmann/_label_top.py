@@ -19,7 +19,7 @@ from .._validation import check_restored, check_rows
 from ..layered import Layered
 from ..units import Gaussian
 from ._fitted_classifier import scores_of
-from ._fitted_dbn import PASS_KEY
+from ._sampling import PASS_KEY
 from ._stack import FIRST_ROWS, LayerTasks, new_stack, pretrain, recognition
 from ._structure import check_structure
 from .classifier import RBMClassifier

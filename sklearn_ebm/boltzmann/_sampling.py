@@ -22,6 +22,21 @@ from ..samplers._draws import (
     fill_in,
 )
 
+# A model has random keys for its training and for its draws. Where either needs a
+# second sequence, its key is the first one ^ one of these numbers.
+# The training: of missing values,
+MISSING_KEY = 0x9E3779B97F4A7C15
+# of chains that exchange temperatures, which only BernoulliRBM has,
+TEMPERING_KEY = 0xC2B2AE3D27D4EB4F
+# of layer k of a deep Boltzmann machine by itself (this number + k),
+LAYER_KEY = 0xD6E8FEB86659FD93
+# and of the up-down algorithm, from the key of the top, which is an RBM: so this
+# number and that for temperatures, though the same, never meet on one key.
+UP_DOWN_KEY = TEMPERING_KEY
+# Draws: of passes between the data and the top of a deep belief network. (Missing
+# values of the training have the same number, but another key.)
+PASS_KEY = MISSING_KEY
+
 
 class OwnDraws:
     """The random sequence of a fitted model, which goes on from call to call."""

@@ -40,6 +40,7 @@ from ..monitoring import (
     wants_history,
 )
 from ._base import FittedRBM, layered, means_of
+from ._sampling import MISSING_KEY, TEMPERING_KEY
 from ._snapshot import Snapshot
 from ._starts import (
     BITS_RATE,
@@ -54,10 +55,6 @@ from ._structure import check_structure
 # Share of a minibatch's mean in the running mean of the hidden units, which
 # `centering` subtracts from them.
 OFFSET_RATE = 0.01
-# Make the random keys of missing values, and of chains that exchange temperatures,
-# differ from that of the training.
-MISSING_KEY = 0x9E3779B97F4A7C15
-TEMPERING_KEY = 0xC2B2AE3D27D4EB4F
 # What a kernel trains, by its names in the state of the training; variances only
 # where there may be Gaussian units.
 PARAMETERS = "components", "intercept_hidden", "intercept_visible", "log_variance"

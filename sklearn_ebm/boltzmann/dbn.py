@@ -18,6 +18,7 @@ from .._validation import (
 )
 from ..monitoring import enter_epoch, machine_in_words
 from ._fitted_dbn import FittedDBN
+from ._sampling import UP_DOWN_KEY
 from ._stack import (
     LayerTasks,
     encoder,
@@ -36,9 +37,6 @@ from ._structure import (
 )
 from ._unit_columns import VISIBLE
 from ._up_down import UpDown
-
-# Makes the random key of the up-down algorithm differ from that of the top.
-UP_DOWN_KEY = 0xC2B2AE3D27D4EB4F
 
 
 class DBNTransformer(CallbackSupportMixin, FittedDBN):
