@@ -17,7 +17,7 @@ from .._scores import score_rows
 from .._validation import check_restored, check_rows, check_states, check_values
 from ..layered import Layered
 from ..samplers import Chains, Gibbs
-from ..samplers._chains import given
+from ..samplers._chains import as_values
 from ._sampling import Sampling
 
 # Numbers in sparse rows, as a share of the features, for which only some of the weights
@@ -186,7 +186,7 @@ class FittedRBM(
         check_is_fitted(self)
         X, _ = check_rows(self, v)
         sampler = Gibbs(self)
-        chains = Chains(given(X), None, *self._draws())
+        chains = Chains(as_values(X), None, *self._draws())
         self._use_draws(1)
         return sampler.step(chains).visible
 

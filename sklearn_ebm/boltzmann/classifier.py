@@ -364,7 +364,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         refuse_early_stopping(self)
         goes_on = hasattr(self, "_state")
         classes = check_classes(self, classes, goes_on)
-        X, rows, codes, division = self._begin(X, y, classes, goes_on, goes_on)
+        X, rows, codes, division = self._begin(
+            X, y, classes, goes_on, may_be_empty=goes_on
+        )
         if len(codes) == 0:
             return self
         if goes_on:
@@ -377,12 +379,12 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             self._store(run)
         return self
 
-    def _begin(self, X, y, classes, goes_on, may_be_idle=False):
+    def _begin(self, X, y, classes, goes_on, may_be_empty=False):
         """Check the data; begin with new parameters, or go on with those there are.
 
         Returns X, its Rows, the number of every row's class (-1 if not known) and
-        which rows are trained on; there may be none if there is no label to learn
-        from and the model `may_be_idle`.
+        which rows are trained on: with `may_be_empty` none, perhaps, if there is no
+        label to learn from.
         """
         labels, known = check_labels(self, y)
         if goes_on:
@@ -398,7 +400,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             # Rows without a label must not matter, not even in the means.
             X, codes = X[known], codes[known]
             rows = Rows(X, rows.dtype) if len(codes) else rows
-        if len(classes) == 0 or (len(codes) == 0 and not may_be_idle):
+        if len(classes) == 0 or (len(codes) == 0 and not may_be_empty):
             missed = "what the classes are" if len(classes) == 0 else "anything"
             raise ValueError(
                 f"y has no label: all of it is unlabeled={self.unlabeled!r}, from "

@@ -88,7 +88,7 @@ class Gibbs:
     def __init__(self, model, langevin_time=None):
         self.model, self.langevin_time = model, langevin_time
         layers = layers_of(model)
-        self.n_features, self.visible = len(layers.biases[0]), layers.units[0]
+        self.n_features, self.unit = len(layers.biases[0]), layers.units[0]
         if layers.units == BITS:
             # These have kernels of their own.
             components = components_of(layers)
@@ -152,7 +152,7 @@ class Gibbs:
                 self.model, init, n_features, "init", quiet=not bits
             )
             n_chains = same_rows(n_chains, rows.n_rows, "init")
-            init = given(init)
+            init = as_values(init)
         if conditions is not None:
             values = check_fixed(conditions, n_features, binary=bits)
             self._check_conditions(values)
@@ -174,7 +174,7 @@ class Gibbs:
         """Refuse values that the units cannot have."""
         if self.machine is None:
             return
-        start, unit = 0, as_unit(self.visible)
+        start, unit = 0, as_unit(self.unit)
         check_blocks(unit, np.isnan(values), "conditions")
         for kind, n_units, size in unit._groups(self.n_features):
             part, start = values[:, start : start + n_units], start + n_units
@@ -319,19 +319,11 @@ class Gibbs:
         return values
 
 
-def given(X):
-    """Return values that come from outside as what chains start from.
+def as_values(X):
+    """Return values from outside, which are never to be bool.
 
-    Parameters
-    ----------
-    X : ndarray or sparse matrix of shape (n_chains, n_features)
-        Values of visible units.
-
-    Returns
-    -------
-    X : ndarray or sparse matrix of shape (n_chains, n_features)
-        The same, never of bool: only bits that a sampler has drawn are, and so it
-        sums the same numbers in the same order whatever the type of given ones.
+    bool marks bits that a sampler has drawn, which take another kernel: so chains that
+    begin at the same values are the same, whatever dtype these have.
     """
     return X.astype(np.uint8) if X.dtype == np.bool_ else X
 
