@@ -2,11 +2,6 @@
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
 from sklearn.utils.validation import check_is_fitted
 
 from .._gibbs import Layer, half_sweep
@@ -14,6 +9,7 @@ from .._missing import fill_mean_field, missing_values
 from .._panels import Panels
 from .._rows import Rows
 from .._scores import score_rows
+from .._transformer import Transformer
 from .._validation import check_restored, check_rows, check_states, check_values
 from ..layered import Layered
 from ..samplers import Chains, Gibbs
@@ -25,9 +21,7 @@ from ._sampling import Sampling
 FEW = 0.25
 
 
-class FittedRBM(
-    Sampling, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class FittedRBM(Sampling, Transformer):
     """The use of a restricted Boltzmann machine of Bernoulli units.
 
     An estimator that derives from it sets `components_`, `intercept_hidden_`,
@@ -215,24 +209,13 @@ class FittedRBM(
         components = self.components_.astype(dtype, copy=False)
         return Layer(Panels.from_rows(components), self.intercept_visible_)
 
-    @property
-    def _n_features_out(self):
-        return self.components_.shape[0]
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "components_")
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing == "latent"
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        if not hasattr(self, "components_"):
-            return
+    def _check_restored(self):
         n_hidden, n_visible = self.components_.shape
         shapes = {"intercept_hidden_": (n_hidden,), "intercept_visible_": (n_visible,)}
         check_restored(self, shapes)

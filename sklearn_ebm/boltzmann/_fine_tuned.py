@@ -5,11 +5,6 @@ from itertools import pairwise
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
@@ -21,6 +16,7 @@ from .._training import (
     share_held_out,
     undone_if_in_vain,
 )
+from .._transformer import Transformer
 from .._validation import (
     CallbackSupportMixin,
     Interval,
@@ -55,12 +51,7 @@ def _takes_steps(estimator):
 partial_fit_available = available_if(_takes_steps)
 
 
-class FineTuned(
-    CallbackSupportMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class FineTuned(CallbackSupportMixin, Transformer):
     """The training and the use of a pretrained net.
 
     An estimator that derives from it has the parameters below and says what its
@@ -422,12 +413,10 @@ class FineTuned(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        damage = self._damage() if self.__sklearn_is_fitted__() else None
+    def _check_restored(self):
+        damage = self._damage()
         if damage is not None:
             raise ValueError(
                 f"The restored {type(self).__name__} is damaged: {damage}."

@@ -2,17 +2,13 @@
 
 import numpy as np
 from scipy.special import logsumexp, softmax
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
 from sklearn.utils.validation import check_is_fitted
 
 from .._classifier import class_scores
 from .._gibbs import Layer, Purpose, half_sweep
 from .._panels import Panels
 from .._rows import Rows
+from .._transformer import Transformer
 from .._validation import (
     check_count,
     check_names,
@@ -31,13 +27,7 @@ CHUNK = 2000
 DRAW_LABEL, DRAW_START = 4, 5
 
 
-class FittedClassifier(
-    PredictedLabels,
-    OwnDraws,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
     """The use of a classification RBM.
 
     The estimator that derives from it sets `classes_`, `components_`,
@@ -214,23 +204,12 @@ class FittedClassifier(
             raise ValueError(f"y must be {n} labels, one a row, got shape {y.shape}.")
         return codes_of(np.broadcast_to(y, n), self.classes_)
 
-    @property
-    def _n_features_out(self):
-        return self.components_.shape[0]
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "components_")
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        if not hasattr(self, "components_"):
-            return
+    def _check_restored(self):
         (n_hidden, n_visible), n_classes = self.components_.shape, len(self.classes_)
         shapes = {
             "label_components_": (n_hidden, n_classes),

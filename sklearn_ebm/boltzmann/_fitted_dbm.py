@@ -2,14 +2,10 @@
 
 import numpy as np
 from scipy.special import logit
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
 from sklearn.utils.validation import check_is_fitted
 
 from .._deep_machines import DeepMachine
+from .._transformer import Transformer
 from .._validation import check_restored, check_states, dense
 from ..layered import Layered, side_by_side
 from ..samplers._paths import LEAST_RATE
@@ -20,13 +16,7 @@ from ._structure import as_made, component_shapes
 from ._unit_columns import UnitColumns
 
 
-class FittedDBM(
-    UnitColumns,
-    Sampling,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class FittedDBM(UnitColumns, Sampling, Transformer):
     """The use of a deep Boltzmann machine with Bernoulli hidden units.
 
     An estimator that derives from it sets `components_`, `intercepts_`, `variance_`,
@@ -213,19 +203,12 @@ class FittedDBM(
         sizes = [len(component) for component in self.components_]
         return sizes[-1] if self.output == "top" else sum(sizes)
 
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "components_")
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        if not hasattr(self, "components_"):
-            return
+    def _check_restored(self):
         sizes = [len(bias) for bias in self.intercepts_]
         check_restored(self, {"components_": component_shapes(sizes)})
         self._columns()

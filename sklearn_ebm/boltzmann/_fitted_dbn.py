@@ -1,15 +1,11 @@
 """What a fitted deep belief network can do: the use of a model."""
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
 from sklearn.utils.validation import check_is_fitted
 
 from .._gibbs import Purpose
 from .._machines import Machine, chunks
+from .._transformer import Transformer
 from .._validation import (
     check_choice,
     check_count,
@@ -31,9 +27,7 @@ from .rbm import RBM
 N_DRAWS = 10
 
 
-class FittedDBN(
-    OwnDraws, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class FittedDBN(OwnDraws, Transformer):
     """The use of a deep belief network.
 
     An estimator that derives from it has the parameters `visible`, `output` and
@@ -307,19 +301,12 @@ class FittedDBN(
         sizes = [len(weights) for weights in self.components_]
         return sum(sizes) if self.output == "all" else sizes[-1]
 
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "components_")
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        if not hasattr(self, "components_"):
-            return
+    def _check_restored(self):
         sizes = [len(bias) for bias in self.intercepts_]
         weights = component_shapes(sizes)
         shapes = {

@@ -342,7 +342,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     def _view(self, parameters):
         return UnitSnapshot(self, self._public(parameters))
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
+    def _check_restored(self):
+        super()._check_restored()
         if hasattr(self, "variance_"):
             self._columns()

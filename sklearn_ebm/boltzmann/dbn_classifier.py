@@ -457,8 +457,8 @@ class DBNClassifier(FineTunedClassifier):
     def _n_features_out(self):
         return len(self.intercepts_[-1 if _label_top.is_generative(self) else -2])
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
+    def _check_restored(self):
+        super()._check_restored()
         if _label_top.is_generative(self):
             _label_top.check_shapes(self)
 

@@ -2,13 +2,9 @@
 
 import numpy as np
 from scipy import linalg
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
 from sklearn.utils.validation import check_is_fitted
 
+from .._transformer import Transformer
 from .._validation import (
     check_choice,
     check_count,
@@ -24,7 +20,7 @@ from ..monitoring import print_iteration
 from ._gaussian import FactorGaussian
 
 
-class GaussianFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class GaussianFactors(Transformer):
     """The use of a model x = mean + z components + noise, all of them Gaussian.
 
     An estimator that derives from it sets `mean_`, `components_` and
@@ -248,23 +244,12 @@ class GaussianFactors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Begin the model's own sequence of draws."""
         self._sampling_key, self._sampling_step = random_key(self.random_state), 0
 
-    @property
-    def _n_features_out(self):
-        return self.components_.shape[0]
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "components_")
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing == "latent"
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        if not hasattr(self, "components_"):
-            return
+    def _check_restored(self):
         q, n_features = self.components_.shape
         shapes = {"mean_": (n_features,)}
         if np.ndim(self.noise_variance_):  # not one for all features
