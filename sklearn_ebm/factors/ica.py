@@ -6,11 +6,6 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy import linalg
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import available_if
@@ -18,6 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._products import single_threaded_blas
 from .._training import undone_if_in_vain
+from .._transformer import Transformer
 from .._validation import (
     Interval,
     Options,
@@ -59,7 +55,7 @@ def _is_normalised(estimator):
     return True
 
 
-class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class ICA(Transformer):
     """Independent component analysis (ICA) by maximum likelihood.
 
     Data are linear mixtures of independent non-Gaussian sources, ``x - mean = A s``.
@@ -582,22 +578,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         high, low = divmod(self._sampling_key, 2**32)
         return np.random.RandomState([high, low, self._sampling_step])
 
-    @property
-    def _n_features_out(self):
-        return len(self.components_)
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "components_")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        if not hasattr(self, "components_"):
-            return
+    def _check_restored(self):
         k, n_features = len(self.components_), self.n_features_in_
         wanted = {"components_": (k, n_features), "mixing_": (n_features, k)}
         wanted |= {"source_scale_": (k,), "densities_": (k,)}

@@ -5,17 +5,13 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy import linalg
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._training import undone_if_in_vain
+from .._transformer import Transformer
 from .._validation import (
     Interval,
     StrOptions,
@@ -43,9 +39,7 @@ def _is_linear(estimator):
     return True
 
 
-class SlowFeatureAnalysis(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):
+class SlowFeatureAnalysis(Transformer):
     """Slow feature analysis (SFA).
 
     Finds the functions of the data that vary most slowly along the sequences: among
@@ -312,22 +306,7 @@ class SlowFeatureAnalysis(
         state = getattr(self, "_state", None)
         return self.expansion if state is None else state["expansion"]
 
-    @property
-    def _n_features_out(self):
-        return len(self.components_)
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "components_")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        if not hasattr(self, "components_"):
-            return
+    def _check_restored(self):
         wanted = (len(self.slowness_), len(self.mean_))
         check_restored(self, {"components_": wanted})
 

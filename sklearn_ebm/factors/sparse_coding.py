@@ -6,15 +6,11 @@ from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._training import undone_if_in_vain
+from .._transformer import Transformer
 from .._validation import (
     FLOATS,
     CallbackSupportMixin,
@@ -42,12 +38,7 @@ from ._dictionary import (
 )
 
 
-class SparseCoding(
-    CallbackSupportMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class SparseCoding(CallbackSupportMixin, Transformer):
     """Sparse coding with a learned dictionary.
 
     The model: a row is a sum of atoms with sparse weights, and noise::
@@ -516,23 +507,12 @@ class SparseCoding(
             n_nonzero,
         )
 
-    @property
-    def _n_features_out(self):
-        return self.components_.shape[0]
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "components_")
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        if not hasattr(self, "components_"):
-            return
+    def _check_restored(self):
         n_atoms, n_features = self._state["products"].shape
         check_restored(self, {"components_": (n_atoms, n_features)})
 
