@@ -327,6 +327,22 @@ def kinds_of(unit):
     return {unit.kind}
 
 
+def any_unbounded(*units):
+    """Tell whether states of any of these units can be as large as they like.
+
+    Parameters
+    ----------
+    *units : Unit
+        What layers hold.
+
+    Returns
+    -------
+    unbounded : bool
+        Whether any kind in them has no bound.
+    """
+    return any(UNBOUNDED & kinds_of(unit) for unit in units)
+
+
 def with_gaussian(unit, mean, variance):
     """Return the same units with other means and variances of Gaussian ones.
 

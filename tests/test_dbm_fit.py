@@ -27,7 +27,7 @@ from sklearn_ebm.boltzmann import _dbm_pretraining
 from sklearn_ebm.boltzmann._sampling import LAYER_KEY
 from sklearn_ebm.boltzmann._trained import OFFSET_RATE
 from sklearn_ebm.layered import Layered
-from sklearn_ebm.units import Bernoulli
+from sklearn_ebm.units import Bernoulli, Gaussian
 
 BERNOULLI = Bernoulli()
 
@@ -112,7 +112,8 @@ def pretrained_by_hand(model, X):
             momentum=model.momentum, weight_decay=model.weight_decay,
             offset_rate=OFFSET_RATE * model.centering,
             velocity=(0.0, 0.0, 0.0) if model.momentum else None,
-            clip=0.0, up_scale=up, down_scale=down,
+            clip=1.0 if gaussian.any() and first else 0.0,
+            up_scale=up, down_scale=down,
         )  # fmt: skip
         n_batches = -(-len(X) // model.batch_size)
         for epoch in range(model.pretrain_n_iter):
@@ -326,6 +327,25 @@ def test_learning_rates_of_the_pretraining(visible, rates, monkeypatch):
     assert seen == rates
     model.set_params(pretrain_learning_rate=0.25).fit(X)
     assert seen[2:] == [0.25, 0.25]
+
+
+@pytest.mark.parametrize("visible", ["poisson", "gaussian", Gaussian()], ids=str)
+def test_a_row_far_out_moves_a_pretrained_weight_by_no_more_than_the_rate(visible):
+    X = generator(759).poisson(2.0, (20, 3)).astype(float)
+    X[7, 1] = 1e6
+    options = {"standardize": False, "centering": False, "n_iter": 0, "random_state": 0}
+    model = DBMTransformer((4, 3), visible=visible, batch_size=20, **options)
+    start = clone(model).set_params(pretrain_n_iter=0).fit(X)
+    model.set_params(pretrain_n_iter=1, pretrain_learning_rate=1e-3).fit(X)
+    weights, bias = (
+        np.abs(after[0] - before[0]).max()
+        for after, before in [
+            (model.components_, start.components_),
+            (model.intercepts_, start.intercepts_),
+        ]
+    )
+    np.testing.assert_allclose(weights, 1e-3, rtol=1e-6)
+    assert bias < 1.001e-3
 
 
 def test_pretraining_is_for_the_first_fit_only():

@@ -9,9 +9,9 @@ from .._training import Division, Run, minibatch_rates
 from .._unit_trainer import UnitTrainer
 from .._units import Wanted, evaluate
 from ..layered import blocks, unfolded
-from ..units import UNBOUNDED, as_unit, kinds_of
+from ..units import any_unbounded, as_unit
 from ._sampling import LAYER_KEY
-from ._starts import log_odds, weighted_sums
+from ._starts import CLIP, log_odds, weighted_sums
 from ._trained import OFFSET_RATE
 
 BERNOULLI = as_unit("bernoulli")
@@ -103,7 +103,7 @@ def _learning_rate(estimator, k):
     """Learning rate of layer k."""
     if estimator.pretrain_learning_rate is not None:
         return estimator.pretrain_learning_rate
-    unbounded = k == 0 and UNBOUNDED & kinds_of(estimator._columns().unit)
+    unbounded = k == 0 and any_unbounded(estimator._columns().unit)
     return UNBOUNDED_RATE if unbounded else RATE
 
 
@@ -142,6 +142,8 @@ def _trainer(estimator, rows, k, weights, connected, biases, offsets, up, down):
         down_scale=down,
         connected=connected,
     )
+    if first and any_unbounded(columns.unit):
+        trainer.clip = CLIP
     trainer.momentum = estimator.momentum
     trainer.weight_decay = estimator.weight_decay
     trainer.offset_rate = OFFSET_RATE if centred else 0.0

@@ -10,7 +10,7 @@ from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from .._validation import Interval, StrOptions
 from ..layered import blocks, connections, unfolded
-from ..units import UNBOUNDED, as_unit, kinds_of
+from ..units import any_unbounded, as_unit
 from ._dbm_pretraining import pretrain
 from ._fitted_dbm import FittedDBM, beside
 from ._snapshot import DeepSnapshot
@@ -171,7 +171,7 @@ class TrainedDBM(Training, FittedDBM):
             connected=self._connected(rows.n_columns),
             **settings,
         )
-        if UNBOUNDED & kinds_of(columns.unit):
+        if any_unbounded(columns.unit):
             trainer.clip = CLIP
         return trainer
 

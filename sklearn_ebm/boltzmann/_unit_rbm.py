@@ -10,7 +10,7 @@ from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from .._validation import check_states
 from ..layered import Layered
-from ..units import UNBOUNDED, as_unit, check_pair, kinds_of
+from ..units import any_unbounded, as_unit, check_pair, kinds_of
 from ._normaliser import kept_log_z
 from ._snapshot import UnitSnapshot, twin_of
 from ._starts import (
@@ -295,7 +295,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             data_variance=np.square(state["visible_scale"] / state["scale"]),
             **settings,
         )
-        if UNBOUNDED & (kinds_of(columns.unit) | kinds_of(hidden)):
+        if any_unbounded(columns.unit, hidden):
             trainer.clip = CLIP
         trainer.unbounded = check_pair(columns.unit, hidden)
         if self.langevin_time is not None:

@@ -14,7 +14,8 @@ from .._machines import Way
 from .._products import product
 from .._units import Wanted, evaluate
 from .._validation import dense
-from ..units import Bernoulli, with_gaussian
+from ..units import Bernoulli, any_unbounded, with_gaussian
+from ._starts import CLIP
 
 
 class UpDown:
@@ -64,6 +65,7 @@ class UpDown:
         self.dtype, self.key, self.step = top.dtype, key, step
         self.shift, self.scale, self.variance = shift, scale, variance
         self.n_gibbs_steps = n_gibbs_steps
+        self.unbounded = any_unbounded(visible)
         self.top_up = own_way(top.T, top_up)
         self.top_down = own_way(top, top_down)
         self.ups = [own_way(w.T, b) for w, b in zip(*recognition, strict=True)]
@@ -154,6 +156,8 @@ class UpDown:
         # All steps are found before any is taken.
         wake = list(map(delta, self.downs, awake[1:], awake[:-1]))
         sleep = list(map(delta, self.ups, dreams[:-1], dreams[1:]))
+        if self.unbounded:
+            wake[0], sleep[0] = clipped(*wake[0]), clipped(*sleep[0])
         for k, (down, (weights, bias, _)) in enumerate(
             zip(self.downs, wake, strict=True)
         ):
@@ -242,6 +246,11 @@ def delta(way, given, states):
     residuals = states - way.means(given)
     weights = product(turned(given), residuals) / len(given)
     return weights, residuals.mean(axis=0), residuals
+
+
+def clipped(weights, bias, residuals):
+    """Return what `delta` does, with no gradient beyond CLIP."""
+    return np.clip(weights, -CLIP, CLIP), np.clip(bias, -CLIP, CLIP), residuals
 
 
 def own_way(weights, bias):
