@@ -348,6 +348,13 @@ def test_a_row_far_out_moves_a_pretrained_weight_by_no_more_than_the_rate(visibl
     assert bias < 1.001e-3
 
 
+def test_least_variances_of_the_pretraining_are_shares_of_those_of_the_data():
+    X = 0.01 * generator(762).normal(size=(60, 3))
+    options = {"standardize": False, "n_iter": 0, "random_state": 0}
+    model = DBMTransformer((4, 3), visible="gaussian", pretrain_n_iter=2, **options)
+    assert (model.fit(X).variance_ < 1.1 * X.var(axis=0)).all()
+
+
 def test_pretraining_is_for_the_first_fit_only():
     X = DATA["bernoulli"](generator(755))
     model = DBMTransformer(

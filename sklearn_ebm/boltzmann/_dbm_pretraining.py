@@ -138,6 +138,7 @@ def _trainer(estimator, rows, k, weights, connected, biases, offsets, up, down):
         learned=columns.learned if first else False,
         shift=shift,
         scale=scale,
+        data_variance=np.square(state["visible_scale"] / scale) if first else 1.0,
         up_scale=up,
         down_scale=down,
         connected=connected,
