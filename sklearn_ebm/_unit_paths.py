@@ -27,7 +27,8 @@ BLOCK = 2**12
 def n_states(unit, n_units):
     """Number of states of a layer; infinite if any unit has infinitely many."""
     total = 1
-    for kind, n, size in unit._groups(n_units):
+    # (Not with NumPy's integers, which overflow in silence.)
+    for kind, n, size in unit._groups(int(n_units)):
         if kind in (Kind.BERNOULLI, Kind.SPIN):
             total *= 2**n
         elif kind == Kind.CATEGORICAL:

@@ -179,6 +179,8 @@ class Categorical(Unit):
         n = self.n_categories
         if not isinstance(n, Integral) or n < 1:
             raise ValueError(f"n_categories must be an int of at least 1, got {n!r}.")
+        # (A number of NumPy's has another repr, and its powers overflow in silence.)
+        object.__setattr__(self, "n_categories", int(n))
 
     @property
     def size(self):
@@ -257,12 +259,14 @@ class Mixed(Unit):
 
     def __post_init__(self):
         """Check the parts."""
-        for _, unit in self.parts:
-            if not isinstance(unit, Unit):
+        for n, unit in self.parts:
+            if not isinstance(n, Integral) or not isinstance(unit, Unit):
                 raise ValueError(
                     "parts must hold pairs (number of columns, Unit), got "
-                    f"{unit!r} for a Unit."
+                    f"{(n, unit)!r}."
                 )
+        parts = tuple((int(n), unit) for n, unit in self.parts)
+        object.__setattr__(self, "parts", parts)
 
     def _groups(self, n_units):
         total = sum(n for n, _ in self.parts)

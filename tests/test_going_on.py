@@ -29,7 +29,7 @@ from sklearn_ebm import (
     RBMClassifier,
     RBMImputer,
 )
-from sklearn_ebm.units import Bernoulli, Gaussian, Mixed, Spin
+from sklearn_ebm.units import Bernoulli, Categorical, Gaussian, Mixed, Spin
 
 BITS = (np.random.default_rng(0).random((30, 5)) < 0.5).astype(float)
 LABELS = BITS[:, 0].astype(int)
@@ -222,6 +222,7 @@ def test_lists_that_change_after_a_fit_are_for_the_next_one(model, change):
             "visible",
             Mixed(((2, Spin()), (3, Bernoulli()))),
         ),
+        (RBM(3, hidden=Categorical(3)), "hidden", Categorical(np.int64(3))),
         (GaussianRBM(3, variance=1), "variance", 1.0),
         (DBMTransformer((3,), **DBM), "hidden_layer_sizes", 3),
         (DBMTransformer((3, 2), **DBM), "hidden_layer_sizes", [3, 2]),

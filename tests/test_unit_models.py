@@ -17,7 +17,12 @@ from sklearn_ebm._gibbs import Purpose
 from sklearn_ebm._machines import Machine
 from sklearn_ebm._units import Kind
 from sklearn_ebm.layered import Layered
-from sklearn_ebm.likelihood import free_energy, log_likelihood, log_partition
+from sklearn_ebm.likelihood import (
+    can_enumerate,
+    free_energy,
+    log_likelihood,
+    log_partition,
+)
 from sklearn_ebm.samplers import Gibbs, impute, sample_chains
 from sklearn_ebm.units import (
     Bernoulli,
@@ -443,6 +448,13 @@ def test_exact_log_z(visible, hidden):
     else:
         with pytest.raises(ValueError, match="Neither layer has at most 2\\^20 states"):
             log_partition(layers)
+
+
+def test_layers_of_very_many_states_are_not_enumerated():
+    # 4^64 states: none in the arithmetic of NumPy's integers.
+    categories = Categorical(np.int64(4)), 256
+    layers = random_layers(categories, (Poisson(), 2), seed=6)
+    assert not can_enumerate(layers)
 
 
 def test_log_z_of_gaussian_and_bernoulli_units_in_closed_form():

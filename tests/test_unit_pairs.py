@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sklearn_ebm._unit_paths import n_states
 from sklearn_ebm._units import Kind, Units, Wanted, evaluate
 from sklearn_ebm.units import (
     Bernoulli,
@@ -74,12 +75,24 @@ def test_names():
         (lambda: Gaussian(loc=np.inf), 2, "loc"),
         (lambda: Gaussian(loc=np.zeros(3)), 2, "loc"),
         (lambda: Mixed(((2, Spin()), (3, ReLU()))), 4, "5 columns"),
-        (lambda: Mixed(((2, Spin()), (3, "relu"))), 5, "'relu' for a Unit"),
+        (lambda: Mixed(((2, Spin()), (3, "relu"))), 5, r"got \(3, 'relu'\)"),
+        (lambda: Mixed(((2, Spin()), (3.0, ReLU()))), 5, r"got \(3\.0, ReLU\(\)\)"),
     ],
 )
 def test_layers_that_are_none_are_refused(unit, n, message):
     with pytest.raises(ValueError, match=message):
         unit().mean(np.zeros((1, n)))
+
+
+@pytest.mark.parametrize("integer", [int, np.int64, np.uint8])
+def test_any_integers_count_states(integer):
+    categories = Categorical(integer(4))
+    mixed = Mixed(((integer(70), Spin()), (integer(8), categories)))
+    assert repr(categories) == "Categorical(n_categories=4)"
+    assert repr(mixed) == f"Mixed(parts=((70, Spin()), (8, {categories})))"
+    assert n_states(categories, integer(128)) == 4**32
+    assert n_states(mixed, integer(78)) == 2**70 * 4**2
+    assert n_states(Bernoulli(), integer(70)) == 2**70
 
 
 def test_widths_that_do_not_fit_are_refused():
