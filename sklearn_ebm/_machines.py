@@ -112,7 +112,7 @@ class Machine:
 
     def _free_energy(self, X):
         energy = evaluate(self.down.units, X, Wanted.ENERGIES)
-        linear = np.einsum("ij,j->i", X, self.bias)
+        linear = weighted_sums(X, self.bias)
         return energy - linear - self.up.log_partition(X)
 
     def independent(self, n_rows, key, step):
@@ -145,6 +145,12 @@ class Machine:
             X[...] = self.sweep(X, key, step + k, keep)[1]
             if fixed is not None:
                 X[fixed] = kept
+
+
+def weighted_sums(matrix, vector):
+    """Return ``matrix @ vector``."""
+    # Not by BLAS, whose sums depend on the number of threads.
+    return np.einsum("ij,j->i", matrix, vector)
 
 
 def chunks(X, dtype, change=lambda X: X, numbers=None):

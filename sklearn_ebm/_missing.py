@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from scipy.special import softmax
 
 from ._gibbs import half_sweep
+from ._machines import weighted_sums
 from ._products import product
 from ._rows import Rows
 from ._unit_paths import enumerate_states
@@ -237,12 +238,13 @@ def fill_exactly(layers, X, missing):
     starts, normalisers = _unit_normalisers(visible, fields)
     means = evaluate(visible.kernel(len(bias)), fields, Wanted.MEANS)
     linear, normalisers = np.ascontiguousarray(linear.T), normalisers.copy()
+    of_states = weighted_sums(states, hidden_bias)
     filled = np.where(missing, 0, X).astype(float)
     units = np.logical_or.reduceat(missing, starts, axis=1).astype(float)
     for first in range(0, len(filled), N_ROWS):
         part = slice(first, first + N_ROWS)
         logs = product(filled[part], linear) + product(units[part], normalisers)
-        weight = softmax(logs + states @ hidden_bias, axis=1)
+        weight = softmax(logs + of_states, axis=1)
         filled[part][missing[part]] = product(weight, means)[missing[part]]
     return filled
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ._gibbs import Purpose
-from ._machines import Machine
+from ._machines import Machine, weighted_sums
 from ._products import product
 from ._units import Kind, Wanted, evaluate
 from .units import as_unit, with_gaussian
@@ -74,7 +74,7 @@ def log_z_by_enumeration(layers):
     machine = Machine(layers, np.float64)
     bias = np.asarray(layers.biases[1], float)
     sums = [
-        logsumexp(states @ bias + machine.down.log_partition(states))
+        logsumexp(weighted_sums(states, bias) + machine.down.log_partition(states))
         for states in enumerate_states(units[1], len(bias))
     ]
     return float(logsumexp(sums))
@@ -119,7 +119,8 @@ class UnitPath:
             evaluate(units, np.ascontiguousarray(v), Wanted.ENERGIES)
             for units in (self.base_units, self.machine.down.units)
         ]
-        base, model = x @ self.base_bias - energies[0], x @ self.bias - energies[1]
+        base = weighted_sums(x, self.base_bias) - energies[0]
+        model = weighted_sums(x, self.bias) - energies[1]
         fields = self.machine.up.fields(v).astype(np.float64)
         up = self.machine.up.units
         hidden = [evaluate(up, fields * b, Wanted.LOG_PARTITIONS) for b in (beta, new)]

@@ -28,7 +28,8 @@ from common import (
     run_on_threads,
     run_python,
 )
-from sklearn_ebm import GaussianRBM, _products, _units
+from sklearn_ebm import RBM, GaussianRBM, _products, _units
+from sklearn_ebm.likelihood import log_partition
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,20 @@ def test_threadpoolctl_limits_give_the_same_bits(n_threads, one_thread):
     with threadpool_limits(n_threads):
         found = large_results(LARGE_ESTIMATORS[:1])
     assert [key for key in found if found[key] != one_thread[key]] == []
+
+
+def test_annealing_of_counts_gives_the_same_bits_on_any_number_of_threads():
+    # Rows so wide and so many that BLAS would share the sums over their features out.
+    X = np.random.default_rng(0).poisson(2.0, (60, 784)).astype(float)
+    model = RBM(8, visible="poisson", n_iter=1, random_state=0).fit(X)
+    found = set()
+    for n_threads in (1, 2, 3, 4):
+        with threadpool_limits(n_threads):
+            one = log_partition(
+                model, "ais", betas=5, n_runs=1001, reverse=False, random_state=0
+            )
+        found.add((one.value, one.effective_sample_size))
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("backend", ["loky", "threading"])

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import logit
 
-from .._machines import Way, chunks
+from .._machines import Way, chunks, weighted_sums
 from .._rows import Rows
 from .._training import Division, Run, minibatch_rates
 from .._unit_trainer import UnitTrainer
@@ -11,7 +11,7 @@ from .._units import Wanted, evaluate
 from ..layered import blocks, unfolded
 from ..units import any_unbounded, as_unit
 from ._sampling import LAYER_KEY
-from ._starts import CLIP, log_odds, weighted_sums
+from ._starts import CLIP, log_odds
 from ._trained import OFFSET_RATE
 
 BERNOULLI = as_unit("bernoulli")

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import expit
 
 from .._gibbs import Purpose
-from .._machines import chunks
+from .._machines import chunks, weighted_sums
 from .._units import Kind, Wanted, evaluate
 
 # Gaussian features start as sums of rare and wide steps: from small weights training
@@ -104,12 +104,6 @@ def first_draws(units, state, n_chains, key, step):
         step=step,
         purpose=int(Purpose.DRAW_SWAP),
     )
-
-
-def weighted_sums(matrix, vector):
-    """Return ``matrix @ vector``."""
-    # Not by BLAS, whose sums depend on the number of threads.
-    return np.einsum("ij,j->i", matrix, vector)
 
 
 def wide_start(components, mean, variance, learned):

@@ -8,6 +8,7 @@ from scipy.special import expit, logit
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 
+from .._machines import weighted_sums
 from .._missing import N_FIRST_SWEEPS, DrawnValues
 from .._tempering import TemperedChains
 from .._trainer import Trainer
@@ -42,14 +43,7 @@ from ..monitoring import (
 from ._base import FittedRBM, layered, means_of
 from ._sampling import MISSING_KEY, TEMPERING_KEY
 from ._snapshot import Snapshot
-from ._starts import (
-    BITS_RATE,
-    SMALL,
-    first_chains,
-    log_odds,
-    start_of_bits,
-    weighted_sums,
-)
+from ._starts import BITS_RATE, SMALL, first_chains, log_odds, start_of_bits
 from ._structure import check_structure
 
 # Share of a minibatch's mean in the running mean of the hidden units, which

@@ -5,7 +5,7 @@ from functools import wraps
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._machines import Machine
+from .._machines import Machine, weighted_sums
 from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from .._validation import check_states
@@ -13,13 +13,7 @@ from ..layered import Layered
 from ..units import any_unbounded, as_unit, check_pair, kinds_of
 from ._normaliser import kept_log_z
 from ._snapshot import UnitSnapshot, twin_of
-from ._starts import (
-    CLIP,
-    START_RATE,
-    first_draws,
-    first_units,
-    wide_start,
-)
+from ._starts import CLIP, START_RATE, first_draws, first_units, wide_start
 from ._structure import as_made, unit_in_words, visible_in_words
 from ._trained import TrainedRBM
 from ._unit_columns import UnitColumns, unscaled
