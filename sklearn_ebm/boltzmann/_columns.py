@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from .._units import Kind
 from .._validation import ROUNDING, column_indices, dense, title
-from ..units import Categorical, Gaussian, Mixed, as_unit, check_blocks
+from ..units import Categorical, Gaussian, Mixed, Unit, as_unit, check_blocks
 
 CODES = "categorical"
 # Values that units of a kind can mean.
@@ -257,7 +257,13 @@ def _pairs(visible, n_features):
             for end, (n, unit) in zip(ends, visible.parts, strict=True)
         ]
     for pair in visible:
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
+        # (A string may name either, and is looked up later.)
+        if (
+            not is_pair
+            or isinstance(pair[0], Unit)
+            or not isinstance(pair[1], (str, Unit))
+        ):
             raise ValueError(f"visible must hold pairs (columns, unit), got {pair!r}.")
         if isinstance(pair[1], Mixed):
             raise ValueError("visible cannot hold Mixed units in a pair; name parts.")

@@ -5,7 +5,6 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.special import expit, logit
 
-from .._machines import weighted_sums
 from .._mean_field import MeanField
 from .._unit_trainer import UnitTrainer
 from .._units import Kind

@@ -4,13 +4,14 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from .._machines import weighted_sums
 from .._missing import fill_mean_field, missing_values
 from .._units import Kind
 from .._validation import StrOptions, as_floats, check_rows
 from ..samplers._paths import LEAST_RATE
 from ..units import BY_NAME, Unit, check_pair, with_gaussian
 from ._columns import Columns
-from ._starts import bias_for, weighted_sums
+from ._starts import bias_for
 from ._structure import as_made
 
 # What the parameter `visible` takes.

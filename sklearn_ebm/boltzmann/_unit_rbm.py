@@ -5,7 +5,7 @@ from functools import wraps
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._machines import Machine, weighted_sums
+from .._machines import Machine
 from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from .._validation import check_states
