@@ -1,6 +1,5 @@
 """Checks of inputs; the only place that touches scikit-learn's private helpers."""
 
-import warnings
 from contextlib import nullcontext
 from numbers import Integral, Real
 
@@ -17,6 +16,7 @@ from sklearn.utils.validation import (
 )
 
 from ._rows import Rows, canonical
+from ._warning import warn
 
 try:  # scikit-learn >= 1.9
     from sklearn.callback import (
@@ -389,12 +389,10 @@ def _bits_once(X):
 
 def _warn_range(estimator, rows):
     if rows.minimum < -ROUNDING or rows.maximum > 1 + ROUNDING:
-        warnings.warn(
+        warn(
             f"The units of {title(estimator)} stand for values in [0, 1] but "
             f"the data ranges over [{rows.minimum:.7g}, {rows.maximum:.7g}]; scale "
             "it with MinMaxScaler(clip=True) or make it binary with Binarizer.",
-            UserWarning,
-            stacklevel=4,
         )
 
 

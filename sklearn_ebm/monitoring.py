@@ -1,12 +1,11 @@
 """What is watched while a model trains: numbers, when to stop, idle hidden units."""
 
-import warnings
-
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ._training import epoch_order
 from ._validation import ScoringMonitor, dense, title
+from ._warning import warn
 
 __all__ = ["TrainingMonitor"]
 
@@ -194,14 +193,13 @@ class Monitor:
         hidden = view.hidden_means(self.training.rows(view))
         dead, saturated = _idle(hidden)
         if dead + saturated > IDLE_SHARE * len(parameters[0]):
-            warnings.warn(
+            warn(
                 f"Of the {len(parameters[0])} hidden units of {name}, {dead} are dead "
                 f"and {saturated} saturated: for each of {len(hidden)} "
                 f"training rows their probability of being on is below {IDLE} or "
                 f"above {1 - IDLE}. They no longer tell rows apart. Try a lower "
                 "learning_rate, or another weight_decay.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
 

@@ -529,6 +529,7 @@ def test_idle_units_are_warned_of(hidden, dead, saturated, digits):
     with pytest.warns(ConvergenceWarning, match=wanted) as caught:
         idle_model(hidden).fit(digits)
     assert len(caught) == 1
+    assert caught[0].filename == __file__
     assert "500 training rows" in str(caught[0].message)
     assert "learning_rate" in str(caught[0].message)
 
@@ -543,6 +544,7 @@ def test_idle_bits_beside_units_of_any_kind_are_warned_of(kind, dtype, digits):
     with pytest.warns(ConvergenceWarning, match="1 are dead and 1 saturated") as caught:
         rbm.fit(X)
     assert len(caught) == 1
+    assert caught[0].filename == __file__
 
 
 def test_the_unit_of_measurement_hides_no_idle_unit():

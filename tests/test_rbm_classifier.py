@@ -10,6 +10,8 @@ import scipy.sparse as sp
 from scipy.special import expit, log_softmax, logsumexp, softmax
 from scipy.stats import chi2
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from common import (
@@ -930,8 +932,13 @@ def test_arguments_of_sample(digits, labels):
 
 
 def test_values_out_of_range_are_warned_of(digits, labels):
-    with pytest.warns(UserWarning, match=r"RBMClassifier stand for values in \[0, 1\]"):
-        RBMClassifier(4, n_iter=1).fit(16 * digits, labels)
+    model, wanted = RBMClassifier(4, n_iter=1), r"RBMClassifier stand for values in"
+    grid = GridSearchCV(make_pipeline(model), {"rbmclassifier__n_iter": [1]}, cv=2)
+    for estimator in (model, grid):
+        with pytest.warns(UserWarning, match=wanted) as caught:
+            estimator.fit(16 * digits, labels)
+        # The line above, not one of scikit-learn's.
+        assert {warning.filename for warning in caught} == {__file__}
 
 
 @pytest.mark.parametrize("name", ["label_components_", "intercept_label_"])

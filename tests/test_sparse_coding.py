@@ -516,6 +516,16 @@ def test_an_interrupt_is_heard_and_leaves_a_usable_model(shape, parameters):
     assert model.partial_fit(X[:20]).n_iter_ == lengths.pop() + 1
 
 
+def test_going_on_counts_the_atoms_there_are():
+    X = np.random.default_rng(17).normal(size=(30, 8))
+    model = SparseCoding(6, algorithm="omp", n_nonzero_coefs=2, max_iter=1).fit(X)
+    model.set_params(n_components=2, n_nonzero_coefs=5).partial_fit(X)
+    assert model.components_.shape == (6, 8)
+    model.set_params(n_components=8, n_nonzero_coefs=7)
+    with pytest.raises(ValueError, match="n_nonzero_coefs=7 is more .*=6"):
+        model.partial_fit(X)
+
+
 # ---- What is refused ----
 
 

@@ -204,6 +204,7 @@ def test_values_that_units_cannot_mean_have_a_warning(visible, X, message):
     with pytest.warns(UserWarning, match=re.escape(message)) as found:
         RBM(2, visible=visible, n_iter=1, learning_rate=1e-3).fit(np.array(X))
     assert len(found) == 1
+    assert found[0].filename == __file__
 
 
 @pytest.mark.parametrize("visible, low", [("spin", -1.0), ("relu", 0.0)])

@@ -1,6 +1,5 @@
 """How the columns of a table become visible units, and units columns again."""
 
-import warnings
 from dataclasses import astuple
 
 import numpy as np
@@ -8,6 +7,7 @@ import scipy.sparse as sp
 
 from .._units import Kind
 from .._validation import ROUNDING, column_indices, dense, title
+from .._warning import warn
 from ..units import Categorical, Gaussian, Mixed, Unit, as_unit, check_blocks
 
 CODES = "categorical"
@@ -125,24 +125,20 @@ class Columns:
             low, high = RANGES.get(unit.kind, (-np.inf, np.inf))
             below, above = low - ROUNDING, high + ROUNDING
             if least < below or largest > above:
-                warnings.warn(
+                warn(
                     f"{Kind(unit.kind).name.lower()} units stand for values in "
                     f"[{low}, {high}] but columns {start} to {stop - 1} range over "
                     f"[{least:.7g}, {largest:.7g}]; scale them, or choose "
                     f"another kind of visible units for {title(estimator)}.",
-                    UserWarning,
-                    stacklevel=6,
                 )
             elif isinstance(unit, Categorical) and (odd := _odd_block(unit, rows)):
                 row, column, total = odd
-                warnings.warn(
+                warn(
                     f"Columns {start + column} to {start + column + unit.size - 1} "
                     f"sum to {total:.7g} in row {row}, but they are one block of "
                     "categories, one of which is 1 (or NaN, all of them): "
                     f"{type(estimator).__name__} has no place for other rows, as "
                     "OneHotEncoder makes them of categories it drops or ignores.",
-                    UserWarning,
-                    stacklevel=6,
                 )
 
     def encode(self, X):

@@ -386,7 +386,7 @@ class DBMClassifier(FineTunedClassifier):
 
     def _publish(self):
         super()._publish()
-        if self._way is WAYS["multi_prediction"]:
+        if self._way is PREDICTING:
             for name in OF_NETS:  # that an earlier fit may have left
                 self.__dict__.pop(name, None)
 

@@ -1,12 +1,12 @@
 """Principal components for ICA, and the way between data and whitened data."""
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
 from sklearn.utils import gen_batches
 
+from .._warning import warn
 from ._base import signs_of
 
 # Rows that are centred at a time.
@@ -116,10 +116,9 @@ def whitening_of(X, n_components, solver, many):
     variances, vectors, rank = principal_components(X, mean, solver)
     n_components = n_components or rank
     if n_components > rank and not many:
-        warnings.warn(
+        warn(
             f"n_components is too large: it will be set to {rank}. More components "
             "than the data have directions need objective='score_matching'.",
-            stacklevel=5,
         )
         n_components = rank
     n_kept = min(n_components, rank)
@@ -151,7 +150,7 @@ def no_whitening(X, n_components, many):
         )
     n_components = n_components or n_features
     if n_components < n_features or n_components > n_features and not many:
-        warnings.warn("Ignoring n_components with whiten=False.", stacklevel=5)
+        warn("Ignoring n_components with whiten=False.")
         n_components = n_features
     return Whitening(zero, identity, identity, second, 0.0, 0.0), n_components
 

@@ -1,6 +1,5 @@
 """Factor analysis."""
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -9,6 +8,7 @@ from sklearn.utils import check_array, check_random_state
 
 from .._training import undone_if_in_vain
 from .._validation import Interval, StrOptions, check_parameters
+from .._warning import warn
 from ._base import GaussianFactors, Progress, check_all_seen, signs_of
 from ._em import ExpectationMaximisation, Moments, collect, moments_of, step
 from ._gaussian import FactorGaussian
@@ -231,11 +231,10 @@ class FactorAnalysis(GaussianFactors):
                 self._store(climb.gaussian, X.dtype, progress.loglike)
                 self._state = {"n_seen": len(X)}
         if not progress.converged and self.n_iter_ >= self.max_iter:
-            warnings.warn(
+            warn(
                 f"{type(self).__name__} did not converge in max_iter={self.max_iter} "
                 "iterations.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return self
 

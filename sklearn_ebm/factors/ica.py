@@ -1,6 +1,5 @@
 """Independent component analysis by maximum likelihood or score matching."""
 
-import warnings
 from contextlib import nullcontext
 from numbers import Integral, Real
 
@@ -26,6 +25,7 @@ from .._validation import (
     random_generator,
     random_key,
 )
+from .._warning import warn
 from ..monitoring import print_iteration
 from ._ica_densities import ADAPTIVE, DENSITIES, Sources
 from ._ica_likelihood import State, choose, first_guess, maximise
@@ -291,11 +291,10 @@ class ICA(Transformer):
         with single_threaded_blas if work < LEAST_WORK else nullcontext():
             converged = self._fit(X, many)
         if not converged:
-            warnings.warn(
+            warn(
                 f"ICA did not converge in {self.n_iter_} iterations; increase max_iter "
                 "or tol.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return self
 

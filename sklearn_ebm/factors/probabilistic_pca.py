@@ -1,6 +1,5 @@
 """Probabilistic principal component analysis."""
 
-import warnings
 from copy import copy
 from numbers import Integral, Real
 
@@ -11,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._training import undone_if_in_vain
 from .._validation import Interval, StrOptions, check_parameters
+from .._warning import warn
 from ._base import GaussianFactors, Progress, check_all_seen, signs_of
 from ._em import ExpectationMaximisation, step
 from ._gaussian import LOG_2_PI, FactorGaussian
@@ -192,11 +192,10 @@ class ProbabilisticPCA(GaussianFactors):
             if progress.loglike:
                 self._store(climb.gaussian, X.dtype, progress.loglike)
         if not progress.converged:
-            warnings.warn(
+            warn(
                 f"{type(self).__name__} did not converge in max_iter={self.max_iter} "
                 "iterations.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return self
 

@@ -1,6 +1,5 @@
 """Slow feature analysis of sequences."""
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -20,6 +19,7 @@ from .._validation import (
     check_parameters,
     check_restored,
 )
+from .._warning import warn
 from ._base import signs_of
 from ._profile import check_variances
 
@@ -165,10 +165,9 @@ class SlowFeatureAnalysis(Transformer):
         lengths = check_lengths(lengths, len(X))
         rank = self._learn(None, X, lengths)
         if (self.n_components or 0) > rank:
-            warnings.warn(
+            warn(
                 f"n_components={self.n_components} is more than the {rank} directions "
                 f"in which the data vary; there will be {rank} slow features.",
-                stacklevel=3,
             )
         return self
 

@@ -1,7 +1,6 @@
 """Sparse coding: a dictionary whose atoms rows are made of, a few at a time."""
 
 import time
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -23,6 +22,7 @@ from .._validation import (
     random_key,
     with_callbacks,
 )
+from .._warning import warn
 from ..monitoring import print_iteration
 from ._dictionary import (
     Coder,
@@ -249,13 +249,13 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         """
         X = self._check(X, reset=True)
         n_rows = X.shape[0]
+        callbacks = self._init_callback_context(max_subtasks=self.max_iter)
+        callbacks.call_on_fit_task_begin(estimator=self, X=X, y=y)
         self._initialise(X)
         learner = self._learner(n_rows)
         codes = None
         if self.batch_size is None:
             codes = np.zeros((n_rows, len(self.components_)), dtype=X.dtype)
-        callbacks = self._init_callback_context(max_subtasks=self.max_iter)
-        callbacks.call_on_fit_task_begin(estimator=self, X=X, y=y)
         passes = []
         try:
             for _ in range(self.max_iter):
@@ -329,6 +329,8 @@ class SparseCoding(CallbackSupportMixin, Transformer):
             raise ValueError("positive_code=True does not go with algorithm='omp'.")
         X = self._check_rows(X, reset)
         n_atoms = self.n_components or X.shape[1]
+        if not reset:
+            n_atoms = len(self.components_)
         if self.algorithm == "omp" and (self.n_nonzero_coefs or 1) > n_atoms:
             raise ValueError(
                 f"n_nonzero_coefs={self.n_nonzero_coefs} is more than there are "
@@ -483,12 +485,11 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         coder = Coder(components, self._coding(), calls_for(n_rows))
         codes = coder.encode(X, np.zeros((n_rows, len(components)), dtype=X.dtype))
         if coder.n_left:
-            warnings.warn(
+            warn(
                 f"The codes of {coder.n_left} of {n_rows} rows have not converged: "
                 f"increase transform_max_iter={self.transform_max_iter} or "
                 f"transform_tol={self.transform_tol}.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return X, codes
 
