@@ -626,7 +626,7 @@ def test_training_raises_the_pseudo_likelihood(variant, dtype, digits):
     "model",
     [
         BernoulliRBM(4, learning_rate=1e38),
-        DBMTransformer((64, 64), visible="gaussian", pretrain_learning_rate=1.0),
+        DBMTransformer((8, 8), visible="gaussian", pretrain_learning_rate=1e38),
         DBNRegressor(30, solver="sgd", learning_rate=100.0, pretrain_n_iter=1),
     ],
     ids=name_of,
