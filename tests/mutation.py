@@ -1292,7 +1292,7 @@ MUTATIONS = [
     Mutation(
         "deep: weights of layers between are not halved",
         "boltzmann/_dbm_pretraining.py",
-        "0.5 if 0 < k < last else 1.0",
+        "1.0 if first or self.last else 0.5",
         "1.0",
     ),
     Mutation(
@@ -1316,7 +1316,7 @@ MUTATIONS = [
     Mutation(
         "deep: biases of the pretraining do not know that inputs are heard twice",
         "boltzmann/_dbm_pretraining.py",
-        "logit(rate) - up * weighted_sums",
+        "logit(rate) - self.up * weighted_sums",
         "logit(rate) - weighted_sums",
     ),
     Mutation(
@@ -1328,13 +1328,13 @@ MUTATIONS = [
     Mutation(
         "deep: the lowest layer is pretrained with its input once",
         "boltzmann/_dbm_pretraining.py",
-        "up = 2.0 if k == 0 < last else 1.0",
+        "up = 2.0 if first and not self.last else 1.0",
         "up = 1.0",
     ),
     Mutation(
         "deep: a shared layer starts from one of its biases",
         "boltzmann/_dbm_pretraining.py",
-        "(below + visible) / 2",
+        "(self._bias_from_below + visible) / 2",
         "visible",
     ),
     Mutation(

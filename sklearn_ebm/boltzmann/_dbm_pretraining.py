@@ -1,5 +1,7 @@
 """Greedy pretraining of deep Boltzmann machines, a layer at a time."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.special import logit
 
@@ -44,59 +46,117 @@ def pretrain(estimator, X, rows, division):
     ----------
     .. [1] R. Salakhutdinov, G. E. Hinton, "Deep Boltzmann machines", AISTATS 2009.
     """
-    state = estimator._state
-    sizes = estimator._sizes(rows.n_columns)
-    weights = blocks(state["components"].T, sizes)
-    connected = blocks(estimator._connected(rows.n_columns), sizes)
-    biases = unfolded(state["intercept_visible"], state["intercept_hidden"], sizes)
-    even = np.pad(state["latent_offset"], (sizes[0], 0))
-    state["latent_offset"] = even[sizes[0] :]  # a view: the layers' go there
-    offsets = unfolded(even, state["hidden_offset"], sizes)
-    last = len(sizes) - 2
-    for k in range(last + 1):
-        up = 2.0 if k == 0 < last else 1.0
-        down = 2.0 if k == last > 0 else 1.0
-        share = 0.5 if 0 < k < last else 1.0
-        below = np.array(biases[k])
+    key = estimator._state["key"]
+    for part in _parts(estimator, rows.n_columns):
         if estimator._of_centred_bits():
-            # Biases that these layers have to themselves.
-            mean, rate = rows.column_means, offsets[k + 1]
-            odds = log_odds(mean, division.n_rows)
-            biases[k][...] = odds - down * weighted_sums(weights[k], rate)
-            biases[k + 1][...] = logit(rate) - up * weighted_sums(weights[k].T, mean)
-        trainer = _trainer(
-            estimator, rows, k, weights[k], connected[k], biases, offsets, up, down
-        )
+            part.start(rows.column_means, division.n_rows)
+        trainer = _trainer(estimator, rows, part)
         run = Run(trainer, division)
         for epoch in range(estimator.pretrain_n_iter):
             rates = minibatch_rates(
-                _learning_rate(estimator, k),
+                _learning_rate(estimator, part.k),
                 estimator.learning_rate_schedule,
                 epoch,
                 estimator.pretrain_n_iter,
                 run.n_batches,
             )
             try:
-                run.epoch(state["key"] ^ (LAYER_KEY + k), rates, False)
+                run.epoch(key ^ (LAYER_KEY + part.k), rates, False)
             finally:
-                components, hidden, visible, log_variance = trainer.parameters()
-                weights[k][...] = share * components.T
-                # A layer of two machines starts from the mean of its two biases.
-                biases[k][...] = visible if k == 0 else (below + visible) / 2
-                biases[k + 1][...] = hidden
-                if k == 0:
-                    state["log_variance"][: sizes[0]] = log_variance
-                if estimator.centering:
-                    offsets[k + 1][...] = trainer.hidden_offset()
-        if k < last:
-            X = _means(X, trainer, rows.dtype, up, *_standardised(state, k))
+                part.keep(trainer, estimator.centering)
+        if not part.last:
+            way = _way_up(trainer, rows.dtype, part.up)
+            shift, scale = _standardised(estimator._state, part)
+            X = np.vstack(
+                [
+                    way.means(((chunk - shift) / scale).astype(rows.dtype))
+                    for chunk in chunks(X, rows.dtype)
+                ]
+            )
             rows = Rows(X)
-            division = Division(X, rows, 0, state["key"])
+            division = Division(X, rows, 0, key)
 
 
-def _standardised(state, k):
-    """What is subtracted from the inputs of layer k, and what they are divided by."""
-    return (state["shift"], state["scale"]) if k == 0 else (0.0, 1.0)
+@dataclass
+class Part:
+    """Layers k and k + 1 of a deep machine, which are a machine by themselves.
+
+    Arrays are views of the deep machine's.
+    """
+
+    k: int
+    last: bool
+    # (n_lower, n_upper); and where there are weights at all.
+    weights: np.ndarray
+    connected: np.ndarray
+    lower_bias: np.ndarray
+    upper_bias: np.ndarray
+    upper_offset: np.ndarray
+    # Of the visible units; None of other layers.
+    log_variance: np.ndarray | None
+
+    def __post_init__(self):
+        first = self.k == 0
+        # How often the upper layer hears the lower one, and the other way round.
+        self.up = 2.0 if first and not self.last else 1.0
+        self.down = 2.0 if self.last and not first else 1.0
+        # What of its weights the deep machine gets.
+        self.share = 1.0 if first or self.last else 0.5
+        self._bias_from_below = np.array(self.lower_bias)
+
+    def start(self, mean, n_rows):
+        """Set biases that these layers have to themselves, given means of the data."""
+        rate = self.upper_offset
+        self.lower_bias[...] = log_odds(mean, n_rows) - self.down * weighted_sums(
+            self.weights, rate
+        )
+        self.upper_bias[...] = logit(rate) - self.up * weighted_sums(
+            self.weights.T, mean
+        )
+
+    def keep(self, trainer, centring):
+        """Keep what has been learned."""
+        components, hidden, visible, log_variance = trainer.parameters()
+        self.weights[...] = self.share * components.T
+        self.upper_bias[...] = hidden
+        if self.k:
+            # A layer of two machines starts from the mean of its two biases.
+            visible = (self._bias_from_below + visible) / 2
+        else:
+            self.log_variance[...] = log_variance
+        self.lower_bias[...] = visible
+        if centring:
+            self.upper_offset[...] = trainer.hidden_offset()
+
+
+def _parts(estimator, n_columns):
+    """The parts of a machine, from the bottom up.
+
+    One after the other: each starts with what the one below it has left.
+    """
+    state, sizes = estimator._state, estimator._sizes(n_columns)
+    weights = blocks(state["components"].T, sizes)
+    connected = blocks(estimator._connected(n_columns), sizes)
+    biases = unfolded(state["intercept_visible"], state["intercept_hidden"], sizes)
+    even = np.pad(state["latent_offset"], (sizes[0], 0))
+    state["latent_offset"] = even[sizes[0] :]  # a view: the layers' go there
+    offsets = unfolded(even, state["hidden_offset"], sizes)
+    for k in range(len(sizes) - 1):
+        yield Part(
+            k,
+            k == len(sizes) - 2,
+            weights[k],
+            connected[k],
+            biases[k],
+            biases[k + 1],
+            offsets[k + 1],
+            None if k else state["log_variance"][: sizes[0]],
+        )
+
+
+def _standardised(state, part):
+    """What is subtracted from the inputs of a part, and what they are divided by."""
+    return (0.0, 1.0) if part.k else (state["shift"], state["scale"])
 
 
 def _learning_rate(estimator, k):
@@ -107,41 +167,41 @@ def _learning_rate(estimator, k):
     return UNBOUNDED_RATE if unbounded else RATE
 
 
-def _trainer(estimator, rows, k, weights, connected, biases, offsets, up, down):
-    """A kernel that trains layers k and k + 1."""
-    n_visible, n_hidden = weights.shape
-    state, columns, first = estimator._state, estimator._columns(), k == 0
-    shift, scale = _standardised(state, k)
-    key = state["key"] ^ (LAYER_KEY + k)
+def _trainer(estimator, rows, part):
+    """A kernel that trains a part."""
+    n_lower, n_upper = part.weights.shape
+    state, columns, first = estimator._state, estimator._columns(), part.k == 0
+    shift, scale = _standardised(state, part)
+    key = state["key"] ^ (LAYER_KEY + part.k)
     centred = estimator.centering
     seen = (rows.column_means - shift) / scale
-    variance = np.exp(state["log_variance"][:n_visible].astype(float)) if first else 1.0
-    fields = biases[k + 1] + up * weighted_sums(
-        weights.T.astype(float), seen / variance
+    variance = np.exp(part.log_variance.astype(float)) if first else 1.0
+    fields = part.upper_bias + part.up * weighted_sums(
+        part.weights.T.astype(float), seen / variance
     )
     trainer = UnitTrainer(
         rows,
-        (columns.unit if first else BERNOULLI).kernel(n_visible),
-        BERNOULLI.kernel(n_hidden),
-        np.ascontiguousarray(weights.T),
-        biases[k + 1],
-        biases[k],
-        state["log_variance"][:n_visible] if first else 0.0,
+        (columns.unit if first else BERNOULLI).kernel(n_lower),
+        BERNOULLI.kernel(n_upper),
+        np.ascontiguousarray(part.weights.T),
+        part.upper_bias,
+        part.lower_bias,
+        part.log_variance if first else 0.0,
         batch_size=estimator.batch_size,
         chains=_chains(estimator, fields, key),
         key=key,
         step=1,
         n_gibbs_steps=1,
         visible_offset=seen if centred else 0.0,
-        hidden_offset=offsets[k + 1] if centred else 0.0,
+        hidden_offset=part.upper_offset if centred else 0.0,
         gaussian=columns.gaussian if first else False,
         learned=columns.learned if first else False,
         shift=shift,
         scale=scale,
         data_variance=np.square(state["visible_scale"] / scale) if first else 1.0,
-        up_scale=up,
-        down_scale=down,
-        connected=connected,
+        up_scale=part.up,
+        down_scale=part.down,
+        connected=part.connected,
     )
     if first and any_unbounded(columns.unit):
         trainer.clip = CLIP
@@ -165,14 +225,8 @@ def _chains(estimator, fields, key):
     return evaluate(units, fields, Wanted.DRAWS, key=key)
 
 
-def _means(X, trainer, dtype, up, shift, scale):
-    """Means of the hidden units of a machine that has been trained, for all rows."""
+def _way_up(trainer, dtype, up):
+    """Way from the visible to the hidden units of a machine that has been trained."""
     components, hidden, _, log_variance = trainer.parameters()
     weights = components.T * (up / np.exp(log_variance))[:, np.newaxis]
-    way = Way(BERNOULLI, weights.astype(dtype), hidden)
-    return np.vstack(
-        [
-            way.means(((chunk - shift) / scale).astype(dtype))
-            for chunk in chunks(X, dtype)
-        ]
-    )
+    return Way(BERNOULLI, weights.astype(dtype), hidden)
