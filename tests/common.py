@@ -296,7 +296,7 @@ def fitted_state(model):
 
     # log Z is found when it is first asked for; it is no part of the fit. Nor is what
     # parameters were.
-    own = {*model.get_params(), "_log_z", "_made"}
+    own = {*model.get_params(), "_normaliser", "_made"}
     return {
         key: timeless(value)
         for key, value in sorted(vars(model).items())

@@ -1,11 +1,21 @@
 """Partition functions and what is computed with or without them."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from sklearn.base import clone
 
 from common import all_states, floats, random_model, run_on_threads
-from sklearn_ebm import BernoulliRBM, DBMTransformer
+from reference import generator
+from sklearn_ebm import (
+    RBM,
+    BernoulliRBM,
+    DBMTransformer,
+    DBNTransformer,
+    GaussianRBM,
+)
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import (
     free_energy,
@@ -317,3 +327,32 @@ def test_free_energy_gap():
     gap = free_energy_gap(model, V[:20], V[20:])
     expected = model.free_energy(V[20:]).mean() - model.free_energy(V[:20]).mean()
     assert gap == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "model, changed",
+    [
+        (GaussianRBM(3), "components_"),
+        (GaussianRBM(3), "variance_"),
+        (RBM(3, hidden="spin"), "components_"),
+        (RBM(3, hidden="spin"), "intercept_hidden_"),
+        (DBMTransformer((3, 2)), "components_"),
+        (DBMTransformer((3, 2)), "intercepts_"),
+        (DBNTransformer((3, 2)), "components_"),
+        (DBNTransformer((3, 2)), "intercepts_"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else type(each).__name__,
+)
+def test_scores_follow_parameters_that_are_set(model, changed):
+    X = generator(61).random((20, 5)) < 0.4
+    model = clone(model).set_params(n_iter=1, random_state=0).fit(X)
+    unscored = deepcopy(model)
+    before = model.score_samples(X)
+    for each in model, unscored:
+        numbers = getattr(each, changed)
+        for array in numbers if isinstance(numbers, list) else [numbers]:
+            array *= 1.5  # in place
+            array += 0.25
+    after = model.score_samples(X)
+    np.testing.assert_array_equal(after, unscored.score_samples(X))
+    assert np.abs(after - before).max() > 0.01

@@ -130,9 +130,7 @@ class FittedDBN(OwnDraws, Transformer):
         """
         check_is_fitted(self)
         X, _ = self._check_use(X)
-        if not hasattr(self, "_log_z"):
-            self._log_z = kept_log_z(self.top_rbm())
-        return self._bounds(X, N_DRAWS) - self._log_z
+        return self._bounds(X, N_DRAWS) - kept_log_z(self.top_rbm(), self)
 
     def _bounds(self, X, n_draws):
         """Bounds of validated rows, without log Z."""

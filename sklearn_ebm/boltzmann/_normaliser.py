@@ -1,5 +1,9 @@
 """The normaliser that scores of a fitted model need: found once, and kept."""
 
+from hashlib import sha256
+
+import numpy as np
+
 from .._unit_paths import state_counts
 from ..likelihood import log_partition
 
@@ -9,13 +13,18 @@ BETAS, N_RUNS, SEED = 1000, 100, 0
 MOST_STATES = 2**14
 
 
-def kept_log_z(model):
+def kept_log_z(model, keeper=None):
     """Logarithm of the partition function of a fitted model, found at the first call.
+
+    And again when the model has changed since, be it that its attributes were set.
 
     Parameters
     ----------
     model : estimator
         A fitted Boltzmann machine.
+
+    keeper : estimator, default=None
+        Where it is kept; None means with the model.
 
     Returns
     -------
@@ -23,18 +32,29 @@ def kept_log_z(model):
         Exact if one of its sides can be enumerated quickly, otherwise an estimate
         with a fixed seed.
     """
-    if not hasattr(model, "_log_z"):
-        layers = model._layered().folded()
-        if min(state_counts(layers)) <= MOST_STATES:
-            model._log_z = float(log_partition(layers))
-        else:
-            estimate = log_partition(
-                model,
-                "ais",
-                betas=BETAS,
-                n_runs=N_RUNS,
-                reverse=False,
-                random_state=SEED,
-            )
-            model._log_z = float(estimate)
-    return model._log_z
+    keeper = model if keeper is None else keeper
+    layers = model._layered()
+    digest = _digest(*layers.weights, *layers.biases, getattr(model, "variance_", 1.0))
+    kept = vars(keeper).get("_normaliser")
+    if kept is None or kept[0] != digest:
+        keeper._normaliser = kept = digest, _log_z(model, layers.folded())
+    return kept[1]
+
+
+def _digest(*parameters):
+    """A few bytes that tell parameters from others."""
+    digest = sha256(usedforsecurity=False)
+    for numbers in parameters:
+        # (Weights are mostly views of components: turned back, they lie in one piece.)
+        digest.update(np.ascontiguousarray(np.transpose(numbers)))
+    return digest.hexdigest()
+
+
+def _log_z(model, layers):
+    """Find log Z of a model, whose folded value is `layers`."""
+    if min(state_counts(layers)) <= MOST_STATES:
+        return float(log_partition(layers))
+    estimate = log_partition(
+        model, "ais", betas=BETAS, n_runs=N_RUNS, reverse=False, random_state=SEED
+    )
+    return float(estimate)

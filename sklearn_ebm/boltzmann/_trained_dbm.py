@@ -79,7 +79,6 @@ class TrainedDBM(Training, FittedDBM):
         }
 
     def _check_training(self, X, drawn, goes_on):
-        self.__dict__.pop("_log_z", None)
         return self._read_training(X, drawn, goes_on, BERNOULLI)
 
     def _connected(self, n_visible):

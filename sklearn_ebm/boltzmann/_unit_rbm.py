@@ -22,7 +22,7 @@ from ._unit_columns import UnitColumns, unscaled
 # other units drive them to infinity.
 RATE, COUNTS_RATE = 0.1, 0.01
 # Attributes that only machines with other units than two layers of bits have.
-NOT_OF_BITS = "n_categories_", "variance_", "visible_scale_", "_log_z"
+NOT_OF_BITS = "n_categories_", "variance_", "visible_scale_", "_normaliser"
 
 
 def unless_bits(method):
@@ -236,7 +236,6 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             for name in NOT_OF_BITS:  # that a fit with other units may have left
                 self.__dict__.pop(name, None)
             return checked
-        self.__dict__.pop("_log_z", None)
         return self._read_training(X, drawn, goes_on, as_unit(self.hidden))
 
     @unless_bits

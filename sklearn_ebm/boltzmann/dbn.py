@@ -439,7 +439,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         }
         if not goes_on:
             fitted |= {"_sampling_step": 0, "_up_down_step": 0}
-        for name in ("variance_", "n_categories_", "_log_z"):
+        for name in ("variance_", "n_categories_"):
             self.__dict__.pop(name, None)
         if not first._bits:
             fitted["variance_"] = first.variance_
@@ -479,5 +479,4 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
                 enter_epoch(self, entry, machine_in_words)
         finally:
             # Also when interrupted: what has been learned is kept.
-            self.__dict__.pop("_log_z", None)
             self.__dict__.update(run.fitted(), _up_down_step=run.step)
