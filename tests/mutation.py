@@ -1326,6 +1326,18 @@ MUTATIONS = [
         "n_heard = 1",
     ),
     Mutation(
+        "nets begin on a plateau",
+        "boltzmann/_starts.py",
+        "            W *= gain\n",
+        "",
+    ),
+    Mutation(
+        "biases do not keep the means of fields that are spread",
+        "boltzmann/_starts.py",
+        "b -= (gain - 1) *",
+        "b -= gain *",
+    ),
+    Mutation(
         "deep: the lowest layer is pretrained with its input once",
         "boltzmann/_dbm_pretraining.py",
         "up = 2.0 if first and not self.last else 1.0",

@@ -1,6 +1,7 @@
 """Pretrained nets: fine-tuning written out, the options, and what is refused."""
 
 import copy
+import itertools
 import warnings
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import expit, softmax
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_iris
+from sklearn.datasets import load_diabetes, load_iris, load_wine
 from sklearn.preprocessing import minmax_scale
 from threadpoolctl import threadpool_limits
 
@@ -30,6 +31,8 @@ from sklearn_ebm import (
 )
 from sklearn_ebm._network import Dropout
 from sklearn_ebm._training import epoch_order
+from sklearn_ebm.boltzmann import _starts
+from sklearn_ebm.boltzmann._starts import spread_fields
 
 KINDS = {"classifier": DBNClassifier, "regressor": DBNRegressor}
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -196,7 +199,8 @@ def test_constant_target(digits):
 
 
 @pytest.mark.parametrize("visible", ["bernoulli", "gaussian"])
-def test_hidden_layers_start_from_a_stack(visible, digits, labels):
+def test_hidden_layers_start_from_a_stack(visible, digits, labels, monkeypatch):
+    monkeypatch.setattr(_starts, "LEAST_SPREAD", 0.0)
     X = digits[:300] if visible == "bernoulli" else digits[:300] * 30 - 10
     model = small(visible=visible, n_iter=0, pretrain_n_iter=5).fit(X, labels[:300])
     plain = clone(model).set_params(pretrain=False).fit(X, labels[:300])
@@ -219,6 +223,45 @@ def test_hidden_layers_start_from_a_stack(visible, digits, labels):
     np.testing.assert_allclose(expit(X @ model.coefs_[0] + model.intercepts_[0]), h)
     # The output layer, which the stack says nothing of, is the same.
     assert_same(model.coefs_[-1], plain.coefs_[-1])
+
+
+def test_layers_that_hardly_vary_are_made_to():
+    rng = np.random.default_rng(0)
+    X = rng.random((50, 6))
+    # The second layer varies enough, the others do not.
+    params = [rng.normal(0, scale, 5) for scale in (1, 1, 1, 1)]
+    sizes = itertools.pairwise((6, 5, 5, 5, 2))
+    for k, (shape, scale) in enumerate(zip(sizes, (0.01, 9, 0.1, 0.1), strict=True)):
+        params.insert(2 * k, rng.normal(0, scale, shape))
+    before = [each.copy() for each in params]
+    spread_fields(params, X.copy())
+    assert_same(params[2:4] + params[6:], before[2:4] + before[6:])
+    activity = X
+    for k in (0, 2, 4):
+        fields = activity @ params[k] + params[k + 1]
+        spread = np.sqrt(fields.var(axis=0).mean())
+        assert spread > 2 if k == 2 else abs(spread - 1) < 1e-12
+        # The same directions, and the same means of the fields.
+        gain = params[k] / before[k]
+        np.testing.assert_allclose(gain, gain[0, 0])
+        means = (activity @ before[k] + before[k + 1]).mean(axis=0)
+        np.testing.assert_allclose(fields.mean(axis=0), means)
+        activity = expit(fields)
+
+
+def test_rows_that_are_all_the_same_leave_layers_as_they_are():
+    params = [np.full((3, 2), 0.1), np.zeros(2), np.full((2, 2), 0.1), np.zeros(2)]
+    before = [each.copy() for each in params]
+    spread_fields(params, np.full((4, 3), 0.3))
+    assert_same(params, before)
+
+
+@pytest.mark.parametrize("kind", [DBNClassifier, DBMClassifier])
+def test_pretrained_nets_of_small_tables_are_on_no_plateau(kind):
+    # Early stopping took a plateau for the end: of three kinds of wine one remained.
+    X, y = load_wine(return_X_y=True)
+    model = kind(early_stopping=True, random_state=4)
+    assert model.fit(minmax_scale(X), y).score(minmax_scale(X), y) > 0.8
 
 
 def test_one_number_of_epochs_a_layer(digits, labels, capsys):

@@ -1,6 +1,5 @@
 """Nets that are pretrained as a stack of RBMs and fine-tuned by back-propagation."""
 
-import math
 from itertools import pairwise
 from numbers import Integral, Real
 
@@ -24,18 +23,22 @@ from .._validation import (
     TupleOf,
     check_parameters,
     check_rows,
+    dense,
     random_key,
     with_callbacks,
 )
 from ..monitoring import enter_epoch
 from ._fine_tuning_run import FineTuning, TargetDivision
 from ._stack import new_stack, one_a_layer, pretrain, recognition
+from ._starts import random_params, spread_fields
 from ._structure import LAYER_SIZES, check_structure, layer_sizes, sizes_in_words
 
 # How the stack is trained, beside what the user says. Hidden units of machines that are
 # not centred are sparser, and those of contrastive divergence say more of the rows than
 # those of persistent chains: better features, fewer errors from the same labels.
 PRETRAINING = {"centering": False, "persistent": False}
+# Rows that say how much the fields of pretrained layers vary.
+N_SPREAD = 300
 
 
 def _takes_steps(estimator):
@@ -264,6 +267,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         """
         if self.pretrain:
             self._pretrain(X)
+            self._spread(X)
         self._publish()
 
     def _publish(self):
@@ -292,6 +296,13 @@ class FineTuned(CallbackSupportMixin, Transformer):
                 params = [np.array(each, dtype, order="C") for each in params]
                 self._state["params"] = params
                 self._publish()
+
+    def _spread(self, X):
+        """Let the pretrained hidden layers vary as those of a net must to learn."""
+        inputs = self._inputs(X, True)
+        some = np.linspace(0, X.shape[0] - 1, min(X.shape[0], N_SPREAD)).astype(int)
+        params = self._state["params"]
+        spread_fields(params, dense(inputs[some], params[0].dtype))
 
     def _fine_tune(self, run, callbacks, given):
         """Train for n_iter epochs, or until something says that it is enough."""
@@ -435,35 +446,6 @@ class FineTuned(CallbackSupportMixin, Transformer):
         ):
             return f"coefs_ have shapes {shapes}, intercepts_ {biases}"
         return None
-
-
-def random_params(sizes, dtype, rng):
-    """Weights and biases of a net with layers of these sizes, to start from.
-
-    Parameters
-    ----------
-    sizes : list of int
-        Numbers of units, the inputs' first.
-
-    dtype : dtype
-        Of the parameters.
-
-    rng : RandomState
-        Draws the weights.
-
-    Returns
-    -------
-    params : list of ndarray
-        ``[weights, bias, weights, bias, ...]``.
-    """
-    params = []
-    for layer, (below, size) in enumerate(pairwise(sizes)):
-        # Four times as far for logistic units (Glorot & Bengio 2010).
-        gain = 4 if layer < len(sizes) - 2 else 1
-        bound = gain * math.sqrt(6 / (below + size))
-        params.append(rng.uniform(-bound, bound, (below, size)).astype(dtype))
-        params.append(np.zeros(size, dtype))
-    return params
 
 
 def _in_words(entry):

@@ -1,10 +1,15 @@
-"""Where the training of Boltzmann machines starts."""
+"""Where the training of Boltzmann machines, and of nets, starts."""
+
+import math
+from itertools import pairwise
 
 import numpy as np
 from scipy.special import expit
 
 from .._gibbs import Purpose
 from .._machines import chunks, weighted_sums
+from .._passes import activate
+from .._products import product
 from .._units import Kind, Wanted, evaluate
 
 # Gaussian features start as sums of rare and wide steps: from small weights training
@@ -19,6 +24,9 @@ START_RATE, START_SHARE, START_NORM = 0.1, 0.5, 2.0
 BITS_RATE = 0.2
 # Standard deviation of weights that start small.
 SMALL = 0.01
+# Least standard deviation of the fields of a net's hidden units, in the mean of their
+# variances, and how much larger weights are made for it at most.
+LEAST_SPREAD, MOST_GAIN = 1.0, 1000.0
 # Bound on the gradient of a weight between real values or counts and hidden units:
 # a row far out moves a weight by no more than learning_rate.
 CLIP = 1.0
@@ -249,3 +257,61 @@ def first_units(columns, X, division, standardize, dtype):
         "variance": first / np.square(scale),
         "visible_scale": np.sqrt(spread),
     }
+
+
+def random_params(sizes, dtype, rng):
+    """Weights and biases of a net with layers of these sizes, to start from.
+
+    Parameters
+    ----------
+    sizes : list of int
+        Numbers of units, the inputs' first.
+
+    dtype : dtype
+        Of the parameters.
+
+    rng : RandomState
+        Draws the weights.
+
+    Returns
+    -------
+    params : list of ndarray
+        ``[weights, bias, weights, bias, ...]``.
+    """
+    params = []
+    for layer, (below, size) in enumerate(pairwise(sizes)):
+        # Four times as far for logistic units (Glorot & Bengio 2010).
+        gain = 4 if layer < len(sizes) - 2 else 1
+        bound = gain * math.sqrt(6 / (below + size))
+        params.append(rng.uniform(-bound, bound, (below, size)).astype(dtype))
+        params.append(np.zeros(size, dtype))
+    return params
+
+
+def spread_fields(params, X):
+    """Make hidden layers of a net vary from row to row, in place.
+
+    A machine that explains its data by units that hardly vary, as those of small
+    tables are explained best, is a net on a plateau: all gradients are small. Where
+    fields vary little, the weights of a layer are multiplied by what is missing, and
+    biases see to it that the fields keep their means.
+
+    Parameters
+    ----------
+    params : list of ndarray
+        Weights and biases, those of the output last.
+
+    X : ndarray of shape (n_rows, n_features)
+        Some rows of inputs, of the dtype of the parameters.
+    """
+    for layer in range(0, len(params) - 2, 2):
+        W, b = params[layer : layer + 2]
+        fields = product(X, W)
+        spread = math.sqrt(fields.var(axis=0, dtype=np.float64).mean())
+        if 0 < spread < LEAST_SPREAD:
+            gain = min(LEAST_SPREAD / spread, MOST_GAIN)
+            b -= (gain - 1) * fields.mean(axis=0, dtype=np.float64)
+            W *= gain
+            fields *= gain
+        X = fields
+        activate(X, b, None, 0)

@@ -397,6 +397,10 @@ class DBMClassifier(FineTunedClassifier):
         rng = check_random_state(self._state["stack_seed"])
         self._way.pretrain(self, X, rng)
 
+    def _spread(self, X):
+        if self._way is UNROLLED:
+            super()._spread(X)
+
     def _read(self, X, reset=False):
         way = WAYS[self.objective] if reset else self._way
         if way is UNROLLED:
