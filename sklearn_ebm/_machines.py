@@ -19,6 +19,8 @@ from .units import as_unit
 # of wide data, fewer rows.
 CHUNK = 4096
 CHUNK_SIZE = 2**20
+# Numbers in a chunk that is looked at without a product, which gains nothing by more.
+GLANCE = 2**17
 
 
 class Way:
@@ -153,13 +155,13 @@ def weighted_sums(matrix, vector):
     return np.einsum("ij,j->i", matrix, vector)
 
 
-def chunks(X, dtype, change=lambda X: X, numbers=None):
+def chunks(X, dtype, change=lambda X: X, numbers=None, size=CHUNK_SIZE):
     """Yield rows a chunk at a time, as `dense`; `change` may encode them.
 
-    All rows, or those with these numbers.
+    All rows, or those with these numbers; no more than `size` numbers at a time.
     """
     n_rows = X.shape[0] if numbers is None else len(numbers)
-    step = max(1, min(CHUNK, CHUNK_SIZE // max(1, X.shape[1])))
+    step = max(1, min(CHUNK, size // max(1, X.shape[1])))
     for start in range(0, max(1, n_rows), step):
         part = slice(start, start + step)
         yield dense(change(X[part if numbers is None else numbers[part]]), dtype)

@@ -207,6 +207,30 @@ def test_values_that_units_cannot_mean_have_a_warning(visible, X, message):
     assert found[0].filename == __file__
 
 
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array, sp.csc_array])
+def test_values_of_long_tables_are_all_looked_at(container):
+    # They are looked at a piece at a time, and messages tell rows and ranges of all.
+    visible = [([0, 1, 2], Categorical(3)), ([3], "spin"), ([4], "categorical")]
+    X = np.zeros((9000, 5))
+    X[:, 1] = X[:, 3] = X[:, 4] = 1
+    columns = Columns(visible, X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        columns.check(RBM(), container(X))
+    X[8000, 1], X[10, 3], X[8500, 3] = 0, -7, 5
+    with pytest.warns(UserWarning) as found:
+        columns.check(RBM(), container(X))
+    messages = [str(each.message) for each in found]
+    assert "Columns 0 to 2 sum to 0 in row 8000" in messages[0]
+    assert "columns 3 to 3 range over [-7, 5]" in messages[1]
+    X[8000, 4] = 9
+    with pytest.raises(ValueError, match="Column 4 holds the code 9"):
+        columns.check(RBM(), container(X), quiet=True)
+    X[8500, 4] = 0.5
+    with pytest.raises(ValueError, match="Column 4 must hold codes"):
+        columns.check(RBM(), container(X), quiet=True)
+
+
 @pytest.mark.parametrize("visible, low", [("spin", -1.0), ("relu", 0.0)])
 def test_rounding_has_no_warning(visible, low):
     X = np.array([[low - 1e-7, 1.0], [1.0 + 1e-7, low]])

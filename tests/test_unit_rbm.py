@@ -33,7 +33,14 @@ from sklearn_ebm import (
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import log_likelihood, log_partition
 from sklearn_ebm.samplers import Gibbs
-from sklearn_ebm.units import Bernoulli, Gaussian, Mixed, ReLU, with_gaussian
+from sklearn_ebm.units import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Mixed,
+    ReLU,
+    with_gaussian,
+)
 from tables import SPECS, mixed_rbm, table
 
 # ---- Two layers of bits ----
@@ -733,6 +740,35 @@ def test_no_dense_copy_of_wide_data():
         tracemalloc.stop()
     # Of wide data, pieces of fewer rows are copied.
     assert peak < 2000 * 10_000 * 4 / 2
+
+
+@pytest.mark.parametrize(
+    "model, make",
+    [
+        (GaussianRBM(4), np.uint8),
+        (GaussianRBM(4), np.float32),
+        (RBM(4, hidden="spin"), np.uint8),
+        (RBM(4, hidden="spin"), sp.csr_array),
+        (RBM(4, visible=Categorical(2)), np.uint8),
+    ],
+)
+def test_no_copy_of_the_data(model, make):
+    bits = generator(672).random((20_000, 784)) < 0.2
+    if model.get_params().get("visible"):
+        bits[:, 1::2] = ~bits[:, ::2]  # whole blocks
+    X = make(np.repeat(bits, 3, axis=0).view(np.uint8))
+    arrays = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
+    size = sum(array.nbytes for array in arrays)
+    model = clone(model).set_params(n_iter=1, batch_size=500, random_state=0)
+    tracemalloc.start()
+    try:
+        model.fit(X).transform(X)
+        model.free_energy(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Some of the rows at a time, and their bits: nothing of the size of the data.
+    assert peak < 0.3 * size + 1e6
 
 
 def test_counts_begin_with_a_lower_rate():

@@ -5,6 +5,8 @@ from dataclasses import astuple
 import numpy as np
 import scipy.sparse as sp
 
+from .._machines import GLANCE, chunks
+from .._missing import missing_values
 from .._units import Kind
 from .._validation import ROUNDING, column_indices, dense, title
 from .._warning import warn
@@ -100,46 +102,15 @@ class Columns:
         Refuses numbers that are not codes, and blocks that are missing in part.
         """
         for start, stop, unit in self.runs:
-            part = X[:, start:stop]
-            if isinstance(unit, Categorical) and not sp.issparse(part):
-                check_blocks(unit, np.isnan(part), "X", start)
-            rows, part = part, part.data if sp.issparse(part) else part
-            known = ~np.isnan(part) if unit is None else np.isfinite(part)
-            found = part[known] if part.dtype.kind == "f" else part
-            # (Nothing is stored where all of a sparse table is 0.)
-            least, largest = (found.min(), found.max()) if found.size else (0, 0)
             if unit is None:
-                most = self.n_categories[start] - 1
-                if (found != np.floor(found)).any() or least < 0:
-                    raise ValueError(
-                        f"Column {start} must hold codes 0, 1, ... of categories."
-                    )
-                if largest > most:
-                    raise ValueError(
-                        f"Column {start} holds the code {largest:g}, but its "
-                        f"codes in fit were at most {most}."
-                    )
+                _check_codes(X, start, self.n_categories[start] - 1)
                 continue
-            if quiet:
-                continue
-            low, high = RANGES.get(unit.kind, (-np.inf, np.inf))
-            below, above = low - ROUNDING, high + ROUNDING
-            if least < below or largest > above:
-                warn(
-                    f"{Kind(unit.kind).name.lower()} units stand for values in "
-                    f"[{low}, {high}] but columns {start} to {stop - 1} range over "
-                    f"[{least:.7g}, {largest:.7g}]; scale them, or choose "
-                    f"another kind of visible units for {title(estimator)}.",
-                )
-            elif isinstance(unit, Categorical) and (odd := _odd_block(unit, rows)):
-                row, column, total = odd
-                warn(
-                    f"Columns {start + column} to {start + column + unit.size - 1} "
-                    f"sum to {total:.7g} in row {row}, but they are one block of "
-                    "categories, one of which is 1 (or NaN, all of them): "
-                    f"{type(estimator).__name__} has no place for other rows, as "
-                    "OneHotEncoder makes them of categories it drops or ignores.",
-                )
+            if isinstance(unit, Categorical) and not sp.issparse(X):
+                missing = missing_values(X[:, start:stop])
+                if missing is not None:
+                    check_blocks(unit, missing, "X", start)
+            if not quiet and unit.kind in RANGES:
+                _warn_of_values(estimator, X, start, stop, unit)
 
     def encode(self, X):
         """Return rows of visible units: columns, codes as blocks one of which is 1."""
@@ -266,20 +237,87 @@ def _pairs(visible, n_features):
     return visible
 
 
-def _odd_block(unit, X):
-    """Return (row, first column, sum) of a block that does not sum to 1, or None."""
-    size, (n_rows, n_columns) = unit.size, X.shape
+def _values(X, start, stop, known):
+    """Yield the known values of some columns, a piece at a time.
+
+    Of a sparse table, those it stores. What is known is told by a function.
+    """
     if sp.issparse(X):
-        blocks = np.arange(n_columns) // size
-        ones = np.ones(n_columns), (np.arange(n_columns), blocks)
-        totals = (X @ sp.csr_array(ones)).toarray()
+        pieces = _stored(X.tocsr(), start, stop)
     else:
-        totals = X.reshape(n_rows, -1, size).sum(axis=2, dtype=float)
-    # (NaN, of a block that is missing, compares as no more than anything.)
-    rows, places = np.nonzero(np.abs(totals - 1) > BLOCK_ROUNDING)
-    if not len(rows):
-        return None
-    return rows[0], size * int(places[0]), totals[rows[0], places[0]]
+        pieces = chunks(X, X.dtype, lambda rows: rows[:, start:stop], size=GLANCE)
+    for piece in pieces:
+        given = known(piece)
+        yield piece if given.all() else piece[given]
+
+
+def _stored(X, start, stop):
+    """Yield what a CSR matrix stores of some columns, a piece at a time."""
+    for first in range(0, X.nnz, GLANCE):
+        part = slice(first, first + GLANCE)
+        columns = X.indices[part]
+        yield X.data[part][(columns >= start) & (columns < stop)]
+
+
+def _check_codes(X, column, most):
+    """Refuse a column that holds other numbers than the codes 0, 1, ..., most."""
+    largest = 0
+    for codes in _values(X, column, column + 1, lambda x: ~np.isnan(x)):
+        if (codes != np.floor(codes)).any() or (codes < 0).any():
+            raise ValueError(
+                f"Column {column} must hold codes 0, 1, ... of categories."
+            )
+        largest = max(largest, codes.max(initial=0))
+    if largest > most:
+        raise ValueError(
+            f"Column {column} holds the code {largest:g}, but its codes in fit were at "
+            f"most {most}."
+        )
+
+
+def _warn_of_values(estimator, X, start, stop, unit):
+    """Warn of values in some columns that these units cannot mean."""
+    low, high = RANGES[unit.kind]
+    least, largest = _range(X, start, stop)
+    if least < low - ROUNDING or largest > high + ROUNDING:
+        warn(
+            f"{Kind(unit.kind).name.lower()} units stand for values in "
+            f"[{low}, {high}] but columns {start} to {stop - 1} range over "
+            f"[{least:.7g}, {largest:.7g}]; scale them, or choose "
+            f"another kind of visible units for {title(estimator)}.",
+        )
+    elif isinstance(unit, Categorical) and (odd := _odd_block(unit, X, start, stop)):
+        row, column, total = odd
+        warn(
+            f"Columns {column} to {column + unit.size - 1} "
+            f"sum to {total:.7g} in row {row}, but they are one block of "
+            "categories, one of which is 1 (or NaN, all of them): "
+            f"{type(estimator).__name__} has no place for other rows, as "
+            "OneHotEncoder makes them of categories it drops or ignores.",
+        )
+
+
+def _range(X, start, stop):
+    """Least and largest finite value of some columns."""
+    values = _values(X, start, stop, np.isfinite)
+    ends = [(part.min(), part.max()) for part in values if part.size]
+    # (Nothing is stored where all of a sparse table is 0.)
+    lows, highs = zip(*ends or [(0, 0)], strict=True)
+    return min(lows), max(highs)
+
+
+def _odd_block(unit, X, start, stop):
+    """Return (row, first column, sum) of a block that does not sum to 1, or None."""
+    first = 0
+    for part in chunks(X, float, lambda rows: rows[:, start:stop], size=GLANCE):
+        totals = part.reshape(len(part), -1, unit.size).sum(axis=2)
+        # (NaN, of a block that is missing, compares as no more than anything.)
+        rows, places = np.nonzero(np.abs(totals - 1) > BLOCK_ROUNDING)
+        if len(rows):
+            row, place = rows[0], int(places[0])
+            return first + row, start + unit.size * place, totals[row, place]
+        first += len(part)
+    return None
 
 
 def _count_categories(X, codes):

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import expit
 
 from .._gibbs import Purpose
-from .._machines import chunks, weighted_sums
+from .._machines import GLANCE, chunks, weighted_sums
 from .._passes import activate
 from .._products import product
 from .._units import Kind, Wanted, evaluate
@@ -191,7 +191,7 @@ def column_variances(X, numbers, mean):
     total, n_rows = np.zeros(len(mean)), np.size(numbers)
     if np.ndim(numbers) == 0:
         n_rows, numbers = numbers, None
-    for chunk in chunks(X, np.float64, numbers=numbers):
+    for chunk in chunks(X, np.float64, numbers=numbers, size=GLANCE):
         total += np.square(chunk - mean).sum(axis=0)
     rounding = n_rows * np.finfo(float).eps * mean
     return np.where(total > n_rows * np.square(rounding), total / n_rows, 0.0)
