@@ -19,9 +19,10 @@ from common import (
     fitted_state,
     name_of,
 )
-from sklearn_ebm import BernoulliRBM, DBNTransformer, GaussianRBM, RBMClassifier
+from sklearn_ebm import RBM, BernoulliRBM, DBNTransformer, GaussianRBM, RBMClassifier
 from sklearn_ebm.likelihood import log_partition
 from sklearn_ebm.samplers import Gibbs
+from sklearn_ebm.units import Mixed, ReLU, Spin
 
 NAN, INF = float("nan"), float("inf")
 
@@ -88,6 +89,35 @@ def test_bad_parameter(name, value, method, rbm, digits):
     assert repr(value) in message
     assert "BernoulliRBM" in message
     assert not hasattr(rbm, "components_")
+
+
+@pytest.mark.parametrize(
+    "hidden, wrong, within, allowed",
+    [
+        ("bernoulli", [0, 1.5, -1], 0.2, "(0.0, 1.0)"),
+        ("spin", [-1, 1.5], -0.8, "(-1.0, 1.0)"),
+        ("relu", [0, -0.5], 1.5, "(0.0, inf)"),
+        ("poisson", [0, -0.5], 1.5, "(0.0, inf)"),
+        ("gaussian", [], -3, "(-inf, inf)"),
+        (Mixed(((1, Spin()), (1, ReLU()))), [-0.5, 1], 0.5, "(0.0, 1.0)"),
+    ],
+    ids=str,
+)
+def test_bad_sparsity_target_of_other_units(hidden, wrong, within, allowed, digits):
+    visible = "bernoulli" if hidden == "poisson" else "spin"
+    models = [RBM(2, visible=visible, hidden=hidden, n_iter=1)]
+    if hidden in ("bernoulli", "spin", "relu"):
+        models += [GaussianRBM(2, hidden=hidden), RBM(2, hidden=hidden)]
+    for model in models:
+        for target in [*wrong, NAN, INF, -INF]:
+            with pytest.raises(ValueError) as caught:
+                model.set_params(sparsity_target=target).fit(digits[:20])
+            message = f"'sparsity_target' parameter of {type(model).__name__} must be "
+            assert message + f"a float in the range {allowed}" in str(caught.value)
+            assert f"Got {target!r}" in str(caught.value)
+            assert not hasattr(model, "components_")
+        model.set_params(sparsity_target=within, n_iter=1).fit(digits[:20])
+        assert np.isfinite(model.components_).all()
 
 
 @every_estimator

@@ -10,7 +10,7 @@ from .._missing import missing_values
 from .._units import Kind
 from .._validation import ROUNDING, column_indices, dense, title
 from .._warning import warn
-from ..units import Categorical, Gaussian, Mixed, Unit, as_unit, check_blocks
+from ..units import Categorical, Gaussian, Mixed, Unit, as_unit, check_blocks, kinds_of
 
 CODES = "categorical"
 # Values that units of a kind can mean.
@@ -143,6 +143,13 @@ class Columns:
             columns.append(part)
             at += n
         return np.hstack(columns)
+
+
+def range_of(unit):
+    """Return the least and the largest value that any units of a layer can mean."""
+    ranges = [RANGES.get(kind, (-np.inf, np.inf)) for kind in kinds_of(unit)]
+    lows, highs = zip(*ranges, strict=True)
+    return max(lows), min(highs)
 
 
 def owners_of(visible, n_features, names=None):

@@ -1,6 +1,7 @@
 """Restricted Boltzmann machines with units of any kinds."""
 
 from functools import wraps
+from numbers import Real
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -8,9 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 from .._machines import Machine
 from .._unit_trainer import UnitTrainer
 from .._units import Kind
-from .._validation import check_states
+from .._validation import Interval, check_states
 from ..layered import Layered
 from ..units import any_unbounded, as_unit, check_pair, kinds_of
+from ._columns import range_of
 from ._normaliser import kept_log_z
 from ._snapshot import UnitSnapshot, twin_of
 from ._starts import CLIP, START_RATE, first_draws, first_units, wide_start
@@ -218,9 +220,16 @@ class UnitsRBM(UnitColumns, TrainedRBM):
 
     def _check_parameters(self):
         super()._check_parameters()
+        hidden = as_unit(self.hidden)
         if not self._asks_for_bits:
-            hidden = as_unit(self.hidden)
             hidden.kernel(self.n_components)  # refuses parts of blocks
+        means = Interval(Real, *range_of(hidden), closed="neither")
+        target = self.sparsity_target
+        if target is not None and not means.is_satisfied_by(target):
+            raise ValueError(
+                f"The 'sparsity_target' parameter of {type(self).__name__} must be "
+                f"{means} or None with hidden={self.hidden!r}. Got {target!r} instead."
+            )
 
     def _rate(self):
         if self.learning_rate is not None:

@@ -80,7 +80,8 @@ class GaussianRBM(UnitsRBM):
         visible_scale_``), otherwise in the units of the data.
 
     sparsity_target : float or None, default=None
-        Mean over the data to which hidden units are pulled.
+        Mean over the data to which hidden units are pulled, inside their range: (0, 1)
+        of "bernoulli", (-1, 1) of "spin", above 0 of "relu" and "poisson".
 
     sparsity_cost : float, default=0.1
         Strength of that pull.

@@ -92,7 +92,8 @@ class RBM(UnitsRBM):
         (``components_ / visible_scale_``).
 
     sparsity_target : float or None, default=None
-        Mean over the data to which hidden units are pulled.
+        Mean over the data to which hidden units are pulled, inside their range: (0, 1)
+        of "bernoulli", (-1, 1) of "spin", above 0 of "relu" and "poisson".
 
     sparsity_cost : float, default=0.1
         Strength of that pull.
