@@ -189,19 +189,23 @@ def check_values(estimator, X, rows, *, quiet=False):
     Bernoulli units cannot mean values outside [0, 1].
     """
     if not rows.finite:
-        refuse_not_finite(estimator, X.data if sp.issparse(X) else X)
+        refuse_not_finite(estimator, X)
     if not quiet:
         _warn_range(estimator, rows)
 
 
 def refuse_not_finite(estimator, X):
     """Refuse NaN, with what there is to do about it, and infinity."""
-    if getattr(estimator, "missing", None) == "raise" and np.isnan(X).any():
+    values = X.data if sp.issparse(X) else X
+    if getattr(estimator, "missing", None) == "raise" and np.isnan(values).any():
+        where = ""
+        if sp.issparse(X):
+            where = ", in a dense array: in a sparse matrix they are not supported"
         raise ValueError(
             f"Input X contains NaN. {type(estimator).__name__} takes them for "
-            "values that are not known with missing='latent'."
+            f"values that are not known with missing='latent'{where}."
         )
-    if getattr(estimator, "missing", None) == "latent" and np.isnan(X).any():
+    if getattr(estimator, "missing", None) == "latent" and np.isnan(values).any():
         raise ValueError(
             "Input X contains NaN. With missing='latent' transform, reconstruct, "
             "score_samples and impute take missing values, other methods do not."

@@ -63,6 +63,11 @@ def test_missing_values_of_sparse_data_are_refused(holes):
     for method in (rbm.fit, rbm.transform, rbm.score_samples):
         with pytest.raises(ValueError, match="sparse"):
             method(sp.csr_array(X))
+    # Nobody is told to ask for what would be refused then.
+    rbm = BernoulliRBM(4, n_iter=1).fit(np.nan_to_num(X))
+    for method in (rbm.fit, rbm.partial_fit, rbm.transform, rbm.score_samples):
+        with pytest.raises(ValueError, match="missing='latent', in a dense array"):
+            method(sp.csr_array(X))
 
 
 def test_infinity_is_refused(holes):
