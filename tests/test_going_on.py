@@ -19,6 +19,7 @@ from common import (
 )
 from sklearn_ebm import (
     RBM,
+    BernoulliRBM,
     DBMClassifier,
     DBMTransformer,
     DBNClassifier,
@@ -324,3 +325,29 @@ def test_no_epoch_changes_nothing(model, early_stopping):
     )
     wanted = fitted_state(model.fit(BITS, LABELS))
     assert_same(fitted_state(model.set_params(n_iter=0).fit(BITS, LABELS)), wanted)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        BernoulliRBM(3),
+        BernoulliRBM(3, fast_learning_rate=0.01),
+        RBM(3, hidden="spin"),
+        GaussianRBM(3, langevin_time=1.0),
+        RBMClassifier(3, objective="generative", persistent=True),
+    ],
+)
+def test_chains_end_where_training_goes_on_without(model):
+    model = fitted(model)
+    wanted = model.h_samples_.shape
+    for way in ways_on(model):
+        model.set_params(persistent=True)
+        way(BITS, LABELS)
+        assert model.h_samples_.shape == wanted
+        model.set_params(persistent=False)
+        way(BITS, LABELS)
+        assert not hasattr(model, "h_samples_")
+    # New ones begin when they are asked for again.
+    model.set_params(persistent=True).partial_fit(BITS, LABELS)
+    assert model.h_samples_.shape == wanted
+    assert np.isfinite(model.components_).all()

@@ -375,7 +375,9 @@ class Training(CallbackSupportMixin, TransformerMixin):
             state["tempered"] = run.tempered.state()
         if self.fast_learning_rate and self.persistent:
             state["fast"] = trainer.fast_parameters()
-        self.__dict__.pop("best_n_iter_", None)
+        # (What an earlier call has left, and this one may not have.)
+        for name in ("best_n_iter_", "h_samples_"):
+            self.__dict__.pop(name, None)
         self.__dict__.update(self._fitted(run), _state=state)
 
 

@@ -544,7 +544,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         }
         if self.momentum:
             state["velocity"] = run.trainer.velocities()
-        self.__dict__.pop("best_n_iter_", None)
+        # (What an earlier call has left, and this one may not have.)
+        for name in ("best_n_iter_", "h_samples_"):
+            self.__dict__.pop(name, None)
         self.__dict__.update(self._fitted(run), _state=state)
 
 
