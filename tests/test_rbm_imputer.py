@@ -1,5 +1,7 @@
 """RBMImputer: exact conditionals, simulated truth, and the habits of imputers."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -8,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from common import all_states
+from common import all_states, assert_same
 from sklearn_ebm import RBM, RBMImputer
 from sklearn_ebm.boltzmann import imputer as module
 from sklearn_ebm.units import Gaussian, Mixed
@@ -339,6 +341,22 @@ def test_empty_features(keep, table):
     np.testing.assert_array_equal(np.delete(later, 1, 1) if keep else later, wanted)
     if keep:
         np.testing.assert_array_equal(later[:, 1], 7)
+
+
+@pytest.mark.parametrize("visible", ["gaussian", "categorical"])
+def test_nothing_but_empty_features(visible):
+    X = np.full((4, 3), NAN, np.float32)
+    imputer = quick(visible=visible, keep_empty_features=True, add_indicator=True)
+    found = imputer.fit_transform(X)
+    simple = SimpleImputer(keep_empty_features=True, add_indicator=True)
+    assert_same(found, simple.fit_transform(X))
+    assert list(imputer.get_feature_names_out()) == list(simple.get_feature_names_out())
+    assert imputer.rbm_ is None
+    assert imputer.n_iter_ == 0
+    # Later values stay, as in other features that were empty.
+    X[1, 2] = 1
+    later = pickle.loads(pickle.dumps(imputer)).transform(X)
+    assert_same(later[:, :3], np.nan_to_num(X))
 
 
 @pytest.mark.parametrize("kind", [lambda unit: unit, lambda unit: Mixed(((5, unit),))])

@@ -95,8 +95,8 @@ class RBMImputer(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    rbm_ : RBM
-        The fitted model of the features that are not empty. Its
+    rbm_ : RBM or None
+        The fitted model of the features that are not empty; None if all are. Its
         ``impute(X, method="sample", random_state=...)`` gives several draws from
         one fit, for multiple imputation.
 
@@ -229,13 +229,17 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         columns.check(self, X, quiet=True)  # the model warns of values
         missing = np.isnan(X)
         empty = missing.all(axis=0)
-        if empty.all():
+        if empty.all() and not self.keep_empty_features:
             raise ValueError(
                 "Every value of X is missing; RBMImputer needs at least one feature "
-                "with values."
+                "with values, or keep_empty_features=True."
             )
         rng = random_generator(self.random_state)
         seeds = rng.randint(0, 2**31 - 1, size=2)
+        if empty.all():
+            # There is nothing to learn, and nothing that a model would fill in.
+            self._store(None, columns, empty, int(seeds[1]), X)
+            return self
         rbm = RBM(
             self.n_components,
             visible=_specs(self.visible, ~empty, names),
@@ -259,7 +263,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         return self
 
     def _store(self, rbm, columns, empty, seed, X):
-        self.rbm_, self.n_iter_ = rbm, rbm.n_iter_
+        self.rbm_, self.n_iter_ = rbm, 0 if rbm is None else rbm.n_iter_
         self._made = {"visible": deepcopy(self.visible)}
         self._n_categories, self._empty, self._seed = columns.n_categories, empty, seed
         self.indicator_ = None
