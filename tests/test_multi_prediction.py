@@ -9,9 +9,9 @@ import scipy.sparse as sp
 from scipy.special import expit, log_softmax, softmax
 from sklearn.utils import get_tags
 
-from common import assert_same, soon_interrupted
+from common import assert_same, floats, soon_interrupted
 from sklearn_ebm import DBMClassifier
-from sklearn_ebm.boltzmann._multi_prediction import MultiPredictionNet
+from sklearn_ebm.boltzmann._multi_prediction import MultiPredictionNet, _softmax
 
 N_INPUTS, N_CLASSES = 5, 3
 WEIGHTS = np.array([1.0, 2.0, 0.5])
@@ -128,6 +128,16 @@ def test_gradient_is_that_of_finite_differences(sizes):
                 ends.append(net.loss_and_grads(moved, X, codes, masks)[0])
             wanted[index] = (ends[0] - ends[1]) / 2e-5
         np.testing.assert_allclose(grad, wanted, rtol=1e-6, atol=1e-8)
+
+
+@floats
+def test_softmax_of_any_fields(dtype):
+    rng = np.random.default_rng(0)
+    scale = 10.0 ** rng.integers(-3, 6, (20, 1))
+    fields = (rng.normal(size=(20, 3)) * scale).astype(dtype)
+    found = _softmax(fields)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, softmax(fields, axis=1), rtol=1e-6)
 
 
 def test_scale_and_dtype():

@@ -13,7 +13,7 @@ predicts them, and its gradient goes back through all steps.
 """
 
 import numpy as np
-from scipy.special import log_softmax, logit, softmax
+from scipy.special import log_softmax, logit
 
 from .._missing import missing_values, observed_means
 from .._network import Dropout
@@ -217,7 +217,7 @@ class MultiPredictionNet:
     def _means(self, fields, bias, n_given=0):
         """Turn fields without biases into means."""
         classes = self._classes(n_given)
-        own = softmax(fields[:, classes] + bias[classes], axis=1)
+        own = _softmax(fields[:, classes] + bias[classes])
         activate(fields, bias, None, self.n_threads)
         fields[:, classes] = own
 
@@ -271,6 +271,14 @@ class MultiPredictionNet:
         # Even units start from means under their biases.
         gb += delta.sum(axis=0)
         return [gW, gc, gb]
+
+
+def _softmax(fields):
+    """Probabilities of classes with these fields, a row for every row."""
+    # (At every step: what SciPy's looks at first is some percent of a minibatch.)
+    odds = np.exp(fields - fields.max(axis=1, keepdims=True))
+    odds /= odds.sum(axis=1, keepdims=True)
+    return odds
 
 
 class MultiPrediction:
