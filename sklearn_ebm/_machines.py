@@ -21,6 +21,8 @@ CHUNK = 4096
 CHUNK_SIZE = 2**20
 # Numbers in a chunk that is looked at without a product, which gains nothing by more.
 GLANCE = 2**17
+# Rows that say how much units vary.
+SOME = 300
 
 
 class Way:
@@ -147,6 +149,12 @@ class Machine:
             X[...] = self.sweep(X, key, step + k, keep)[1]
             if fixed is not None:
                 X[fixed] = kept
+
+
+def some_rows(X):
+    """Return rows that stand for all of X, spread over it evenly."""
+    n_rows = X.shape[0]
+    return X[np.linspace(0, n_rows - 1, min(n_rows, SOME)).astype(int)]
 
 
 def weighted_sums(matrix, vector):

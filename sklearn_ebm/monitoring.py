@@ -16,6 +16,8 @@ DEAR_ROWS = 100
 # A hidden unit whose probability of being on stays within this of 0 or of 1 for
 # every row of the sample is dead or saturated.
 IDLE = 0.01
+# Largest standard deviation of the means of units that are as good as constant.
+CONSTANT = 0.01
 # A machine of many units may well have so large a share of idle ones.
 IDLE_SHARE = 0.05
 
@@ -201,6 +203,39 @@ class Monitor:
                 "learning_rate, or another weight_decay.",
                 ConvergenceWarning,
             )
+
+
+def warn_of_constant_units(layer, means, remedy):
+    """Warn if no unit of a layer tells rows apart.
+
+    Parameters
+    ----------
+    layer : str
+        What the layer is called.
+
+    means : ndarray of shape (n_rows, n_units)
+        Means of its units, given rows of the training data.
+
+    remedy : str
+        What may help, beside more epochs and real units.
+    """
+    most = means.std(axis=0, dtype=np.float64).max()
+    if len(means) > 1 and most < CONSTANT:
+        warn(
+            f"The {layer} hardly tells rows apart: over {len(means)} training rows no "
+            f"unit's mean has a standard deviation above {most:.2g}. Try more epochs, "
+            f"standardized data with visible='gaussian', or {remedy}.",
+            ConvergenceWarning,
+        )
+
+
+def warn_of_constant_top(transformer, means):
+    """Warn if no feature of the top layer tells rows apart: the last of `means`."""
+    warn_of_constant_units(
+        f"top layer of {title(transformer)}",
+        means[:, -len(transformer.components_[-1]) :],
+        "output='all'; and scale the features before what minds their scale",
+    )
 
 
 class _Sample:

@@ -1,14 +1,23 @@
-"""Classifiers at their defaults learn tables of a hundred rows or two."""
+"""Tables of a hundred rows or two: classifiers at their defaults, and warnings."""
+
+import warnings
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
+from sklearn.preprocessing import MinMaxScaler, minmax_scale, scale
 
-from sklearn_ebm import DBMClassifier, DBNClassifier, RBMClassifier
+from sklearn_ebm import (
+    DBMClassifier,
+    DBMTransformer,
+    DBNClassifier,
+    DBNTransformer,
+    RBMClassifier,
+)
 
 # And folds. (Of the wine, half is enough to learn from.)
 TABLES = {"iris": (load_iris, 3), "wine": (load_wine, 2)}
@@ -36,3 +45,26 @@ def test_small_tables_are_learned(model, table):
     assert scores.mean() > 0.85
     # Every fold makes less than half the errors of who names the largest class.
     assert (scores > (1 + base_rate) / 2).all()
+
+
+@pytest.mark.parametrize("visible", ["bernoulli", "gaussian"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        DBNTransformer(random_state=0),
+        DBMTransformer(n_iter=3, random_state=0),
+        DBNClassifier((30, 20), objective="generative", n_iter=5, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_top_that_is_as_good_as_constant_has_a_warning(model, visible):
+    X, y = load_iris(return_X_y=True)
+    X = minmax_scale(X) if visible == "bernoulli" else scale(X)
+    model = clone(model).set_params(visible=visible)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model.fit(X, y)
+    top = model.predict_proba if hasattr(model, "predict_proba") else model.transform
+    constant = top(X).std(axis=0).max() < 0.01
+    said = any("hardly tells rows apart" in str(each.message) for each in caught)
+    assert said == constant == (visible == "bernoulli")

@@ -8,6 +8,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from .._machines import some_rows
 from .._network import Dropout, Network, outputs
 from .._training import (
     minibatch_rates,
@@ -37,8 +38,6 @@ from ._structure import LAYER_SIZES, check_structure, layer_sizes, sizes_in_word
 # not centred are sparser, and those of contrastive divergence say more of the rows than
 # those of persistent chains: better features, fewer errors from the same labels.
 PRETRAINING = {"centering": False, "persistent": False}
-# Rows that say how much the fields of pretrained layers vary.
-N_SPREAD = 300
 
 
 def _takes_steps(estimator):
@@ -300,9 +299,8 @@ class FineTuned(CallbackSupportMixin, Transformer):
     def _spread(self, X):
         """Let the pretrained hidden layers vary as those of a net must to learn."""
         inputs = self._inputs(X, True)
-        some = np.linspace(0, X.shape[0] - 1, min(X.shape[0], N_SPREAD)).astype(int)
         params = self._state["params"]
-        spread_fields(params, dense(inputs[some], params[0].dtype))
+        spread_fields(params, dense(some_rows(inputs), params[0].dtype))
 
     def _fine_tune(self, run, callbacks, given):
         """Train for n_iter epochs, or until something says that it is enough."""

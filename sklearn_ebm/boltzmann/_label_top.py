@@ -11,12 +11,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
 from .._gibbs import Purpose
-from .._machines import Machine
+from .._machines import Machine, some_rows
 from .._network import Network, outputs
 from .._rows import Rows
 from .._training import Run, undone_if_in_vain
 from .._validation import check_restored, check_rows
 from ..layered import Layered
+from ..monitoring import warn_of_constant_units
 from ..units import Gaussian
 from ._fitted_classifier import scores_of
 from ._sampling import PASS_KEY
@@ -111,6 +112,12 @@ def train(model, X, y, classes=None, callbacks=None):
             H = means_below(below, X_checked, dtype)
             with tasks.around(top):
                 (top.partial_fit if steps else top.fit)(H, labels, **more)
+            if not steps and model.n_iter:
+                warn_of_constant_units(
+                    f"layer of labels of {type(model).__name__}",
+                    top.predict_proba(some_rows(H)),
+                    "one hidden layer",
+                )
     except KeyboardInterrupt:
         if not goes_on and all(hasattr(rbm, "components_") for rbm in rbms):
             below = _parameters(rbms, dtype)

@@ -5,11 +5,13 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.special import expit, logit
 
+from .._machines import some_rows
 from .._mean_field import MeanField
 from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from .._validation import Interval, StrOptions
 from ..layered import blocks, connections, unfolded
+from ..monitoring import warn_of_constant_top
 from ..units import any_unbounded, as_unit
 from ._dbm_pretraining import pretrain
 from ._fitted_dbm import FittedDBM, beside
@@ -211,7 +213,9 @@ class TrainedDBM(Training, FittedDBM):
         return DeepSnapshot(self, self._public(parameters))
 
     def _warn_of_idle_units(self, X, run, drawn):
-        """Hidden units of one layer may well say the same of every row."""
+        """Hidden units of a layer may well say the same of every row; not the top."""
+        if self.n_iter and not drawn:
+            warn_of_constant_top(self, self._transform_again(some_rows(X)))
 
     def _store(self, run):
         super()._store(run)

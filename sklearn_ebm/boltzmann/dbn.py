@@ -6,6 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import check_random_state
 
+from .._machines import some_rows
 from .._training import check_finite, epoch_order, minibatch_rates, undone_if_in_vain
 from .._validation import (
     CallbackSupportMixin,
@@ -16,7 +17,7 @@ from .._validation import (
     check_rows,
     with_callbacks,
 )
-from ..monitoring import enter_epoch, machine_in_words
+from ..monitoring import enter_epoch, machine_in_words, warn_of_constant_top
 from ._fitted_dbn import FittedDBN
 from ._sampling import UP_DOWN_KEY
 from ._stack import (
@@ -298,6 +299,8 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
             task.call_on_fit_task_begin(**given)
             self._train_up_down(X, self.up_down_n_iter)
             task.call_on_fit_task_end(**given)
+        if np.any(self.n_iter):
+            warn_of_constant_top(self, self._transform(some_rows(X), quiet=True))
         callbacks.call_on_fit_task_end(**given, reconstruction_attributes=dict)
         return self
 
