@@ -19,7 +19,14 @@ from common import (
     fitted_state,
     name_of,
 )
-from sklearn_ebm import RBM, BernoulliRBM, DBNTransformer, GaussianRBM, RBMClassifier
+from sklearn_ebm import (
+    ICA,
+    RBM,
+    BernoulliRBM,
+    DBNTransformer,
+    GaussianRBM,
+    RBMClassifier,
+)
 from sklearn_ebm.likelihood import log_partition
 from sklearn_ebm.samplers import Gibbs
 from sklearn_ebm.units import Mixed, ReLU, Spin
@@ -145,6 +152,39 @@ def test_every_parameter_is_checked_and_named(estimator, digits):
             for said in (f"'{name}'", repr(wrong), type(bad).__name__):
                 assert said in str(caught.value)
             assert not fitted_state(bad)
+
+
+@every_estimator
+def test_bools_and_ints_that_overflow_are_no_numbers(estimator, digits):
+    told = dict(re.findall(r"^    (\w+) : (.*)$", type(estimator).__doc__, re.M))
+    for name in estimator.get_params():
+        wrong = [10**30, -(10**30)] if re.search(r"\bint\b", told[name]) else []
+        if re.search(r"\b(int|float)\b", told[name]) and name != "verbose":
+            wrong += [True, False, np.True_, np.False_]
+        if "tuple" in told[name] or "array-like of int" in told[name]:
+            wrong += [(True, 2), (2, 10**30)]
+        for value in wrong:
+            bad = clone(estimator).set_params(**{name: value})
+            with pytest.raises((TypeError, ValueError)) as caught:
+                fit(bad, digits[:20])
+            for said in (f"'{name}'", repr(value), type(bad).__name__):
+                assert said in str(caught.value)
+            assert not fitted_state(bad)
+
+
+def test_bools_that_mean_something_are_taken(digits):
+    BernoulliRBM(2, n_iter=1, verbose=False, centering=np.True_).fit(digits[:20])
+    ICA(2, whiten=False, max_iter=50, tol=1.0).fit(digits[:50, 20:22])
+
+
+def test_parameters_of_a_subclass_may_be_anything(digits):
+    class Own(BernoulliRBM):
+        def __init__(self, n_components=2, *, own=True, n_iter=1):
+            super().__init__(n_components, n_iter=n_iter)
+            self.own = own
+
+    for own in (True, 10**30):
+        assert Own(own=own).fit(digits[:20]).n_iter_ == 1
 
 
 def test_unknown_parameter():
