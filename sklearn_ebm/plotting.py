@@ -4,12 +4,14 @@ They are made like those of scikit-learn: a display holds the data of a figure,
 `plot` draws it, and `from_estimator` computes the data and draws.
 """
 
+from numbers import Integral
+
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ._validation import check_count, dense
-from .likelihood import can_enumerate, log_partition
+from .likelihood import LogPartition, can_enumerate, log_partition
 from .samplers import Gibbs
 from .samplers._paths import layered_of, layers_of
 
@@ -102,7 +104,7 @@ class TrainingDisplay:
             keys = [key for key in SCORES if key in self.history]
             keys = keys or [key for key in OBJECTIVES if key in self.history][:1]
             keys = keys or ["weight_norm"]
-        keys = [keys] if isinstance(keys, str) else list(keys)
+        keys = _several([keys] if isinstance(keys, str) else keys, "keys", "names")
         unknown = [key for key in keys if key not in self.history]
         if unknown:
             raise ValueError(
@@ -222,7 +224,9 @@ class FiltersDisplay:
         self : FiltersDisplay
             What was drawn.
         """
-        components = np.asarray(self.components)
+        components = _array(
+            self.components, "components", ("n_components", "n_features")
+        )
         if np.ndim(units) == 0:
             units = check_count(units, "units", least=1)
             norms = np.linalg.norm(components, axis=1)
@@ -343,6 +347,7 @@ class SamplesDisplay:
         """
         if n_chains is None and init is None and np.ndim(conditions) < 2:
             n_chains = 5
+        steps = _several(steps, "steps", "numbers of steps")
         steps = [check_count(step, "steps", least=0) for step in steps]
         if steps != sorted(steps):
             raise ValueError(f"steps must be numbers that do not fall, got {steps}.")
@@ -369,11 +374,23 @@ class SamplesDisplay:
         self : SamplesDisplay
             What was drawn.
         """
-        images = _folded(self.images, self.shape)
+        images = _array(
+            self.images,
+            "images",
+            ("n_rows", "n_columns", "n_features"),
+            ("n_images", "n_features"),
+        )
+        images = _folded(images, self.shape)
+        n_columns = images.shape[1]
+        if self.steps is not None and np.shape(self.steps) != (n_columns,):
+            raise ValueError(
+                f"steps must name the {n_columns} columns of images, got "
+                f"{self.steps!r}."
+            )
         _draw_images(self, images, ax, cmap="gray_r", vmin=0, vmax=1)
         if self.steps is not None:
             width = images.shape[-1]
-            centres = np.arange(images.shape[1]) * (width + 1) + (width - 1) / 2
+            centres = np.arange(n_columns) * (width + 1) + (width - 1) / 2
             self.ax_.set_xticks(centres, [str(step) for step in self.steps])
             self.ax_.tick_params(length=0)
         return self
@@ -446,7 +463,7 @@ class AnnealingDisplay:
 
         betas : list, default=(100, 300, 1000, 3000)
             Numbers of temperatures, or whatever else `log_partition` takes for
-            `betas`; one estimate for each.
+            `betas`; one estimate for each. A number alone is a list of one.
 
         n_runs : int, default=100
             Number of runs of every estimate.
@@ -462,6 +479,8 @@ class AnnealingDisplay:
         display : AnnealingDisplay
             What was drawn.
         """
+        betas = [betas] if isinstance(betas, (Integral, str)) else betas
+        betas = _several(betas, "betas", "numbers of temperatures")
         rng = check_random_state(random_state)
         results = [
             log_partition(estimator, "ais", betas=b, n_runs=n_runs, random_state=rng)
@@ -485,15 +504,16 @@ class AnnealingDisplay:
         self : AnnealingDisplay
             What was drawn.
         """
+        results = self._annealed()
         self.figure_, self.ax_ = _axes(ax)
         self.forward_ = self._bars(
-            [(r, r.forward, r.standard_error) for r in self.results],
+            [(r, r.forward, r.standard_error) for r in results],
             marker="^",
             label="forward",
         )
         backward = [
             (r, r.reverse, r.reverse_standard_error)
-            for r in self.results
+            for r in results
             if r.reverse is not None
         ]
         self.reverse_ = self.exact_ = None
@@ -507,6 +527,19 @@ class AnnealingDisplay:
         self.ax_.legend()
         return self
 
+    def _annealed(self):
+        """Results, after a check: others have neither temperatures nor two ends."""
+        results = _several(self.results, "results", "LogPartition")
+        for result in results:
+            known = isinstance(result, LogPartition)
+            found = result.method if known else type(result).__name__
+            if not known or found != "ais":
+                raise ValueError(
+                    "results must be what log_partition returns with method='ais', "
+                    f"got {found!r}."
+                )
+        return results
+
     def _bars(self, points, **style):
         results, values, errors = zip(*points, strict=True)
         n_betas = [result.settings["n_betas"] for result in results]
@@ -514,6 +547,31 @@ class AnnealingDisplay:
 
 
 # ---- What they share ----
+
+
+def _several(values, name, what):
+    """List what an argument holds, which must be something."""
+    try:
+        found = list(values)
+    except TypeError:
+        found = []
+    if not found:
+        raise ValueError(f"{name} must be a list of {what}, not empty, got {values!r}.")
+    return found
+
+
+def _array(values, name, *shapes):
+    """Return an array of floats, not empty, of one of some shapes in words."""
+    try:
+        array = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if not array.size or array.ndim not in map(len, shapes):
+        wanted = " or ".join(f"({', '.join(shape)})" for shape in shapes)
+        raise ValueError(
+            f"{name} must be numbers in shape {wanted}, not empty, got {values!r}."
+        )
+    return array
 
 
 def _fitted(display, estimator, name):
@@ -548,7 +606,6 @@ def _label(key):
 
 def _folded(rows, shape):
     """Rows of features as images in a grid: (n_rows, n_columns, height, width)."""
-    rows = np.asarray(rows, dtype=float)
     n_features = rows.shape[-1]
     if shape is None:
         side = round(np.sqrt(n_features))

@@ -316,6 +316,60 @@ def test_samples_after_steps_that_cannot_be_are_refused(plt, rbm, steps):
         SamplesDisplay.from_estimator(rbm, steps=steps, shape=(2, 3))
 
 
+@pytest.mark.parametrize("steps", [[], 5, None])
+def test_samples_after_no_list_of_steps_are_refused(plt, rbm, steps):
+    with pytest.raises(ValueError, match=r"steps must be a list .* got"):
+        SamplesDisplay.from_estimator(rbm, steps=steps, shape=(2, 3))
+
+
+@pytest.mark.parametrize("steps", [[1, 2], 5, range(4)])
+def test_steps_name_every_column(plt, steps):
+    with pytest.raises(ValueError, match="steps must name the 3 columns"):
+        SamplesDisplay(np.ones((2, 3, 4)), steps=steps).plot()
+
+
+@pytest.mark.parametrize("rows", [np.ones(4), np.ones((0, 4)), 1.0, "abcd", [[1], []]])
+def test_what_is_no_image_is_refused(plt, rows):
+    with pytest.raises(ValueError, match=r"images must be .*\(n_images, n_features\)"):
+        SamplesDisplay(rows).plot()
+    wanted = r"components must be .*\(n_components, n_features\)"
+    for components in (rows, np.ones((1, 1, 4))):
+        with pytest.raises(ValueError, match=wanted):
+            FiltersDisplay(components).plot()
+    assert not plt.get_fignums()
+
+
+@pytest.mark.parametrize("keys", [3, [], ()])
+def test_training_without_keys_is_refused(plt, rbm, keys):
+    with pytest.raises(ValueError, match="keys must be a list of names"):
+        TrainingDisplay.from_estimator(rbm, keys=keys)
+    assert not plt.get_fignums()
+
+
+def test_annealing_draws_nothing_else(plt, rbm):
+    others = {
+        "exact": log_partition(rbm),
+        "tempering": log_partition(rbm, "tempering", n_runs=10, betas=40),
+        "float": 1.0,
+    }
+    for name, other in others.items():
+        with pytest.raises(ValueError, match=f"results must .*'ais', got '{name}'"):
+            AnnealingDisplay([other]).plot()
+    for results in ([], others["exact"]):
+        with pytest.raises(ValueError, match="results must be a list of LogPartition"):
+            AnnealingDisplay(results).plot()
+    for betas in ([], None, 2.5):
+        with pytest.raises(ValueError, match="betas must be a list of"):
+            AnnealingDisplay.from_estimator(rbm, betas)
+    assert not plt.get_fignums()
+
+
+def test_annealing_of_one_number_of_temperatures(plt, rbm):
+    for betas in (5, np.int64(5)):
+        display = AnnealingDisplay.from_estimator(rbm, betas, n_runs=5)
+        assert [result.settings["n_betas"] for result in display.results] == [5]
+
+
 def test_annealing_of_other_units(plt):
     X = np.random.default_rng(0).normal(size=(40, 3))
     model = GaussianRBM(2, n_iter=1, random_state=0).fit(X)
