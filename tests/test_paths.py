@@ -743,6 +743,37 @@ def test_adapt_evens_out_swaps(seed):
     assert np.array_equal(sampler.step(adapted, 20).betas, adapted.betas)
 
 
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"n_steps": -5}, "n_steps must be an integer >= 0, got -5"),
+        ({"n_steps": 2.5}, "n_steps must be an integer >= 0, got 2.5"),
+        ({"n_rounds": 0}, "n_rounds must be an integer >= 1, got 0"),
+        ({"n_rounds": -1}, "n_rounds must be an integer >= 1, got -1"),
+        ({"n_rounds": None}, "n_rounds must be an integer >= 1, got None"),
+    ],
+)
+def test_bad_counts_of_adapt(arguments, message):
+    sampler = ReplicaExchange(model_with(*random_machine(3, 4, generator(227))))
+    with pytest.raises((TypeError, ValueError), match=message):
+        sampler.adapt(sampler.init(2, random_state=0), **arguments)
+
+
+def test_replicas_of_something_else_are_refused():
+    sampler, other = (
+        ReplicaExchange(model_with(*random_machine(3, n, generator(228))))
+        for n in (4, 5)
+    )
+    for call in (sampler.step, sampler.adapt, sampler.samples):
+        for state in (None, np.zeros((2, 10, 4), bool)):
+            with pytest.raises(TypeError, match=r"state must be Replicas, .* got"):
+                call(state)
+    wanted = r"visible of Replicas must be of shape \(n_ensembles, n_temperatures, 4\)"
+    for call in (sampler.step, sampler.adapt):
+        with pytest.raises(ValueError, match=wanted):
+            call(other.init(2, random_state=0))
+
+
 def test_check_betas():
     np.testing.assert_array_equal(check_betas(3), [0, 0.5, 1])
     np.testing.assert_array_equal(check_betas([0, 0.2, 1]), [0, 0.2, 1])

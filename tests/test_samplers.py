@@ -427,6 +427,23 @@ def test_bad_starts(arguments, error, message):
             model.sample(n_gibbs_steps=1, **arguments)
 
 
+@pytest.mark.parametrize("of_bits", [True, False])
+def test_states_of_something_else_are_refused(of_bits):
+    bits_layers = random_model(3, 4, generator(311))._layered()
+    spins = Layered(("spin", "spin"), (np.zeros((4, 3)),), (np.zeros(4), np.zeros(3)))
+    sampler = Gibbs(bits_layers if of_bits else spins)
+    other = Gibbs(random_model(3, 5, generator(311))).init(2, random_state=0)
+    replicas = ReplicaExchange(bits_layers).init(2, random_state=0)
+    for call in (sampler.step, lambda chains: sampler.means(chains, 1)):
+        for state in (None, np.zeros((2, 4)), replicas):
+            with pytest.raises(TypeError, match=r"state must be Chains, .* got"):
+                call(state)
+        wanted = r"visible of Chains must be of shape \(n_chains, 4\), got"
+        for visible in (other.visible, np.zeros(4)):
+            with pytest.raises(ValueError, match=wanted):
+                call(replace(other, visible=visible))
+
+
 def test_other_layers_are_refused():
     # Gibbs sampling takes any two layers; what has kernels for bits alone does not.
     bias = np.zeros(2)

@@ -229,6 +229,7 @@ class Gibbs:
         chains : Chains
             State after these sweeps.
         """
+        self._check(chains)
         n_steps = check_count(n_steps, "n_steps", least=0)
         if n_steps == 0:
             return chains
@@ -279,6 +280,7 @@ class Gibbs:
         visible : ndarray of shape (n_chains, n_features)
             Drawn with these means.
         """
+        self._check(chains)
         if self.machine is not None:
             fields, visible = self.machine.sweep(
                 chains.visible, chains.key, step, self.keep
@@ -312,6 +314,9 @@ class Gibbs:
             )
         return float(np.exp(-time))
 
+    def _check(self, chains):
+        check_state(chains, Chains, ("n_chains", self.n_features))
+
     @staticmethod
     def _hold(chains, values):
         if chains.fixed is not None:
@@ -326,6 +331,33 @@ def as_values(X):
     begin at the same values are the same, whatever dtype these have.
     """
     return X.astype(np.uint8) if X.dtype == np.bool_ else X
+
+
+def check_state(state, kind, shape=None):
+    """Refuse what is no state of a sampler, or of another model.
+
+    Parameters
+    ----------
+    state : Chains or Replicas
+        What a sampler is to go on from.
+
+    kind : type
+        What it has to be.
+
+    shape : tuple of (str, ..., int) or None, default=None
+        Shape of its visible units, of which only the last number is known.
+    """
+    if not isinstance(state, kind):
+        raise TypeError(
+            f"A state must be {kind.__name__}, as init and step return them, got "
+            f"{state!r}."
+        )
+    found = np.shape(state.visible)
+    if shape is not None and (len(found) != len(shape) or found[-1] != shape[-1]):
+        wanted = ", ".join(map(str, shape))
+        raise ValueError(
+            f"visible of {kind.__name__} must be of shape ({wanted}), got {found}."
+        )
 
 
 def same_rows(n_chains, n_rows, name):

@@ -7,7 +7,7 @@ import numpy as np
 from .._ais import exchange
 from .._training import Pacer
 from .._validation import check_count, check_mask, check_states, dense, random_key
-from ._chains import same_rows
+from ._chains import check_state, same_rows
 from ._paths import annealing_path, base_rates, check_betas
 from ._swaps import evened, swap_rates, swap_sums
 
@@ -152,8 +152,10 @@ class ReplicaExchange:
         replicas : Replicas
             State after these sweeps, with the statistics of their swaps.
         """
+        n_features = self._path.down.n_units
+        check_state(replicas, Replicas, ("n_ensembles", "n_temperatures", n_features))
         n_steps = check_count(n_steps, "n_steps", least=0)
-        n_ensembles, n_temperatures, n_features = replicas.visible.shape
+        n_ensembles, n_temperatures, _ = replicas.visible.shape
         flat = (n_ensembles * n_temperatures, n_features)
         visible = replicas.visible.reshape(flat).copy()
         fixed = None if replicas.fixed is None else replicas.fixed.reshape(flat)
@@ -212,11 +214,12 @@ class ReplicaExchange:
         replicas : Replicas
             State after these sweeps.
         """
+        n_steps = check_count(n_steps, "n_steps", least=0)
+        n_rounds = check_count(n_rounds, "n_rounds", least=1)
         for _ in range(n_rounds):
-            first = replicas.n_steps
-            replicas = self.step(replicas, max(2, n_steps // n_rounds))
-            sums = swap_sums(replicas.gains, replicas.visits, replicas.levels, first)
-            replicas = replace(replicas, betas=evened(replicas.betas, sums))
+            after = self.step(replicas, max(2, n_steps // n_rounds))
+            sums = swap_sums(after.gains, after.visits, after.levels, replicas.n_steps)
+            replicas = replace(after, betas=evened(after.betas, sums))
         return replicas
 
     @staticmethod
@@ -233,5 +236,6 @@ class ReplicaExchange:
         v : ndarray of bool of shape (n_ensembles, n_features)
             Their visible units.
         """
+        check_state(replicas, Replicas)
         at = np.argmax(replicas.levels, axis=1)
         return replicas.visible[np.arange(len(at)), at]
