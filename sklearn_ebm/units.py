@@ -50,7 +50,7 @@ class Unit:
         energy : ndarray of shape (n_rows,)
             Sum over the units, in nats.
         """
-        return self._evaluate(states, Wanted.ENERGIES)
+        return self._evaluate(states, Wanted.ENERGIES, "states")
 
     def log_partition(self, fields):
         """Compute the logarithm of the normaliser, ``log sum_s exp(s x - U(s))``.
@@ -115,8 +115,12 @@ class Unit:
         """
         return self._evaluate(fields, Wanted.DRAWS, key=random_key(random_state))
 
-    def _evaluate(self, rows, wanted, **counter):
+    def _evaluate(self, rows, wanted, name="fields", **counter):
         rows = np.asarray(rows)
+        if rows.ndim != 2:
+            raise ValueError(
+                f"{name} must be of shape (n_rows, n_units), got shape {rows.shape}."
+            )
         dtype = np.float32 if rows.dtype == np.float32 else np.float64
         rows = np.ascontiguousarray(rows, dtype)
         return evaluate(self.kernel(rows.shape[1]), rows, wanted, **counter)
@@ -177,7 +181,7 @@ class Categorical(Unit):
     def __post_init__(self):
         """Check the number."""
         n = self.n_categories
-        if not isinstance(n, Integral) or n < 1:
+        if not _is_count(n):
             raise ValueError(f"n_categories must be an int of at least 1, got {n!r}.")
         # (A number of NumPy's has another repr, and its powers overflow in silence.)
         object.__setattr__(self, "n_categories", int(n))
@@ -207,11 +211,16 @@ class Gaussian(Unit):
 
     def __post_init__(self):
         """Check the numbers."""
-        scale = np.asarray(self.scale, float)
-        if not np.isfinite(self.loc).all():
-            raise ValueError(f"loc must be finite, got {self.loc!r}.")
+        if not np.isfinite(_numbers(self.loc)).all():
+            raise ValueError(
+                f"loc must be a finite number or one for every unit, got {self.loc!r}."
+            )
+        scale = _numbers(self.scale)
         if not (np.isfinite(scale) & (scale > 0)).all():
-            raise ValueError(f"scale must be positive and finite, got {self.scale!r}.")
+            raise ValueError(
+                "scale must be a positive, finite number or one for every unit, got "
+                f"{self.scale!r}."
+            )
 
     def _gaussian(self, n_units):
         for name in ("loc", "scale"):
@@ -259,13 +268,20 @@ class Mixed(Unit):
 
     def __post_init__(self):
         """Check the parts."""
-        for n, unit in self.parts:
-            if not isinstance(n, Integral) or not isinstance(unit, Unit):
+        several = isinstance(self.parts, (tuple, list)) and len(self.parts) > 0
+        for part in self.parts if several else [self.parts]:
+            if not _is_part(part):
                 raise ValueError(
-                    "parts must hold pairs (number of columns, Unit), got "
-                    f"{(n, unit)!r}."
+                    "parts must hold pairs (number of columns >= 1, Unit), got "
+                    f"{part!r}."
                 )
         parts = tuple((int(n), unit) for n, unit in self.parts)
+        for n, unit in parts:
+            try:
+                # (What `kernel` refuses, which takes ten times as long.)
+                unit._groups(n), unit._gaussian(n)
+            except ValueError as error:
+                raise ValueError(f"parts cannot hold {(n, unit)!r}: {error}") from error
         object.__setattr__(self, "parts", parts)
 
     def _groups(self, n_units):
@@ -277,6 +293,25 @@ class Mixed(Unit):
     def _gaussian(self, n_units):
         of_parts = [unit._gaussian(n) for n, unit in self.parts]
         return tuple(np.concatenate(values) for values in zip(*of_parts, strict=True))
+
+
+def _is_count(n):
+    return isinstance(n, Integral) and not isinstance(n, bool) and n >= 1
+
+
+def _is_part(part):
+    if not isinstance(part, (tuple, list)) or len(part) != 2:
+        return False
+    return _is_count(part[0]) and isinstance(part[1], Unit)
+
+
+def _numbers(values):
+    """Return a number, or one for every unit, as an array; NaN if it is no such."""
+    try:
+        values = np.asarray(values, float)
+    except (TypeError, ValueError):
+        return np.array(np.nan)
+    return values if values.ndim < 2 else np.array(np.nan)
 
 
 BY_NAME = {

@@ -84,6 +84,34 @@ def test_layers_that_are_none_are_refused(unit, n, message):
         unit().mean(np.zeros((1, n)))
 
 
+@pytest.mark.parametrize(
+    "unit, message",
+    [
+        (lambda: Categorical(True), "n_categories must be .* got True"),
+        (lambda: Gaussian(np.zeros((2, 2))), "loc must be .* one for every unit, got"),
+        (lambda: Gaussian("a"), "loc must be .* got 'a'"),
+        (lambda: Gaussian(None), "loc must be .* got None"),
+        (lambda: Gaussian(scale=np.ones((1, 2))), "scale must be .* got array"),
+        (lambda: Gaussian(scale="a"), "scale must be .* got 'a'"),
+        (lambda: Mixed("x"), "parts must hold pairs .* got 'x'"),
+        (lambda: Mixed(3), "parts must hold pairs .* got 3"),
+        (lambda: Mixed(()), r"parts must hold pairs .* got \(\)"),
+        (lambda: Mixed((3, Spin())), "parts must hold pairs .* got 3"),
+        (lambda: Mixed(((-1, Spin()),)), r"parts must hold pairs .* got \(-1, Spin"),
+        (
+            lambda: Mixed(((True, Spin()),)),
+            r"parts must hold .* got \(True, Spin",
+        ),
+        (lambda: Mixed(((3, Categorical(2)),)), "parts .*: 3 columns are no blocks of"),
+        (lambda: Mixed(((3, Gaussian([0, 1])),)), "parts .*: loc .* 3 of them"),
+        (lambda: Mixed(((3, Mixed(((2, Spin()),))),)), "parts .*: .* do not make 3"),
+    ],
+)
+def test_units_that_are_none_are_refused_at_once(unit, message):
+    with pytest.raises(ValueError, match=message):
+        unit()
+
+
 @pytest.mark.parametrize("integer", [int, np.int64, np.uint8])
 def test_any_integers_count_states(integer):
     categories = Categorical(integer(4))

@@ -430,6 +430,17 @@ def test_rows_do_not_depend_on_each_other_or_on_threads(name, dtype):
         assert part.tobytes() == whole[0][5:8].tobytes()
 
 
+@every_unit
+def test_rows_are_asked_for(name):
+    unit, n = UNITS[name]
+    for method in ("mean", "variance", "sample", "log_partition", "energy"):
+        wanted = "states" if method == "energy" else "fields"
+        for shape in [(n,), (), (2, 1, n)]:
+            message = rf"{wanted} must be of shape \(n_rows, n_units\), got shape \("
+            with pytest.raises(ValueError, match=message):
+                getattr(unit, method)(np.zeros(shape))
+
+
 def test_samples_follow_their_seed():
     x = np.zeros((50, 17))
     same = MIXED.sample(x, random_state=0)
