@@ -203,8 +203,9 @@ def test_codes_that_are_none_are_refused(value, message):
 def test_values_that_units_cannot_mean_have_a_warning(visible, X, message):
     with pytest.warns(UserWarning, match=re.escape(message)) as found:
         RBM(2, visible=visible, n_iter=1, learning_rate=1e-3).fit(np.array(X))
-    assert len(found) == 1
-    assert found[0].filename == __file__
+    # (A hidden unit that happens to be dead has another.)
+    (warning,) = (each for each in found if "stand for values" in str(each.message))
+    assert warning.filename == __file__
 
 
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array, sp.csc_array])
