@@ -53,7 +53,7 @@ def test_small_tables_are_learned(model, table):
     [
         DBNTransformer(random_state=0),
         DBMTransformer(n_iter=3, random_state=0),
-        DBNClassifier((30, 20), objective="generative", n_iter=5, random_state=0),
+        DBNClassifier(objective="generative", n_iter=20, random_state=0),
     ],
     ids=lambda model: type(model).__name__,
 )
