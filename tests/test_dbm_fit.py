@@ -481,3 +481,18 @@ def test_an_interrupt_keeps_what_an_epoch_of_pretraining_has_learned():
     assert model.n_iter_ == 0
     assert not np.array_equal(model.components_[0], start.components_[0])
     assert_same(model.components_[1], start.components_[1])
+
+
+def test_pretraining_has_a_line_for_every_epoch(binary_digits, capsys):
+    model = DBMTransformer(
+        (6, 5), n_iter=1, pretrain_n_iter=2, verbose=1, random_state=0
+    )
+    model.fit(binary_digits[:50])
+    lines = capsys.readouterr().out.splitlines()
+    number = "[DBMTransformer{}] Iteration {},"
+    starts = [number.format(f", layer {k}", i) for k in (1, 2) for i in (1, 2)]
+    starts.append(number.format("", 1))
+    assert len(lines) == len(starts)
+    for line, start in zip(lines, starts, strict=True):
+        assert line.startswith(start)
+    assert all("weight norm" in line and "time" in line for line in lines[:-1])

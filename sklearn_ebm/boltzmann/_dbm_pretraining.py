@@ -10,7 +10,9 @@ from .._rows import Rows
 from .._training import Division, Run, minibatch_rates
 from .._unit_trainer import UnitTrainer
 from .._units import Wanted, evaluate
+from .._validation import title
 from ..layered import blocks, unfolded
+from ..monitoring import print_iteration
 from ..units import any_unbounded, as_unit
 from ._sampling import LAYER_KEY
 from ._starts import CLIP, log_odds
@@ -61,9 +63,13 @@ def pretrain(estimator, X, rows, division):
                 run.n_batches,
             )
             try:
-                run.epoch(key ^ (LAYER_KEY + part.k), rates, False)
+                entry = run.epoch(key ^ (LAYER_KEY + part.k), rates, False)
             finally:
                 part.keep(trainer, estimator.centering)
+            if estimator.verbose:
+                text = "weight norm = {weight_norm:.4g}, time = {seconds:.2f}s"
+                name = f"{title(estimator)}, layer {part.k + 1}"
+                print_iteration(name, epoch + 1, text.format(**entry))
         if not part.last:
             way = _way_up(trainer, rows.dtype, part.up)
             shift, scale = _standardised(estimator._state, part)

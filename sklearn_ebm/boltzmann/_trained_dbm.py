@@ -214,7 +214,8 @@ class TrainedDBM(Training, FittedDBM):
 
     def _warn_of_idle_units(self, X, run, drawn):
         """Hidden units of a layer may well say the same of every row; not the top."""
-        if self.n_iter and not drawn:
+        # (What belongs to a net, which has a title, is spread there.)
+        if self.n_iter and not drawn and not hasattr(self, "_title"):
             warn_of_constant_top(self, self._transform_again(some_rows(X)))
 
     def _store(self, run):
