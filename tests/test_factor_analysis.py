@@ -4,19 +4,18 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from scipy import stats
-from scipy.optimize import approx_fprime
+from scipy import optimize, stats
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.decomposition import FactorAnalysis as SklearnFactorAnalysis
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from common import floats, run_on_instruction_sets
 from sklearn_ebm import FactorAnalysis, ProbabilisticPCA
 from sklearn_ebm._factor_scores import exponents
-from sklearn_ebm.factors import factor_analysis
+from sklearn_ebm.factors import _gaussian, factor_analysis
 from sklearn_ebm.factors._base import Progress
 from sklearn_ebm.factors._em import (
     ExpectationMaximisation,
@@ -141,10 +140,10 @@ def test_a_maximum_has_no_slope(missing):
         return gaussian.log_density_observed(X).mean()
 
     best = [model.mean_, model.components_[0], np.log(model.noise_variance_)]
-    slope = approx_fprime(np.concatenate(best), deviance, 1e-6)
+    slope = optimize.approx_fprime(np.concatenate(best), deviance, 1e-6)
     np.testing.assert_allclose(slope, 0, atol=1e-4)
     away = np.concatenate(best) * 1.01
-    assert np.abs(approx_fprime(away, deviance, 1e-6)).max() > 1e-3
+    assert np.abs(optimize.approx_fprime(away, deviance, 1e-6)).max() > 1e-3
 
 
 def test_em_and_svd_find_the_same_model():
@@ -185,7 +184,7 @@ def test_profile_likelihood_is_that_of_its_model():
 def test_eigenvectors_are_the_same_by_every_way():
     X, _ = simulated(60, 90, 3)
     mean, noise = X.mean(axis=0), np.random.default_rng(0).uniform(0.5, 2, 90)
-    sketched = SketchedRows(X, mean, 100, 1e-14, np.random.default_rng(0))
+    sketched = SketchedRows(X, mean, 3, 100, 1e-14, np.random.default_rng(0))
     sketched.thorough = True
     wanted_values, wanted = Covariance(X, mean).leading(noise, 3)
     for data in (CentredRows(X, mean), sketched):
@@ -595,7 +594,7 @@ def test_oblimin_has_no_slope_along_the_axes():
     loadings = np.random.default_rng(0).normal(size=(15, 3)) ** 3
     axes = np.random.default_rng(1).normal(size=(3, 3))
     _, gradient = _quartimin(loadings, axes)
-    found = approx_fprime(
+    found = optimize.approx_fprime(
         axes.ravel(), lambda a: _quartimin(loadings, a.reshape(3, 3))[0], 1e-7
     )
     np.testing.assert_allclose(gradient.ravel(), found, rtol=1e-4, atol=1e-4)
@@ -876,6 +875,34 @@ def test_any_number_of_threads_gives_the_same_model(digits):
         assert one.n_iter_ == two.n_iter_
         np.testing.assert_allclose(two_scores, one_scores, rtol=1e-10)
         np.testing.assert_allclose(two.components_, one.components_, atol=1e-9)
+
+
+def blas_threads():
+    """Numbers of threads that BLAS libraries take."""
+    libraries = ThreadpoolController().select(user_api="blas").info()
+    return {library["num_threads"] for library in libraries}
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_lbfgs_of_small_problems_stays_on_one_thread(small, monkeypatch):
+    """Its own small sums are done by BLAS, and would wait for threads each time."""
+    minimize, seen = optimize.minimize, []
+
+    def watched(*args, **kwargs):
+        seen.append(blas_threads())
+        return minimize(*args, **kwargs)
+
+    monkeypatch.setattr(optimize, "minimize", watched)
+    if not small:
+        monkeypatch.setattr(_gaussian, "LEAST_WORK", 0)
+    X, _ = simulated(200, 12, 3)
+    model = FactorAnalysis(3, rotation="oblimin")
+    with threadpool_limits(2):
+        if max(blas_threads()) == 1:
+            pytest.skip("BLAS has one thread")
+        model.fit(X)
+        assert max(blas_threads()) == 2
+    assert seen == [{1} if small else {2}] * 2
 
 
 def test_float32_is_computed_in_float64(digits):

@@ -5,11 +5,13 @@ noise, in O(n_features * n_components) a row (the Woodbury identity); no covaria
 the features is formed unless it is asked for. All is computed in float64.
 """
 
+from contextlib import nullcontext
+
 import numpy as np
 
 from .._factor_scores import exponents
 from .._openmp import effective_n_threads
-from .._products import product
+from .._products import product, single_threaded_blas
 
 LOG_2_PI = np.log(2 * np.pi)
 # Numbers in a block of rows: small enough to stay in a cache.
@@ -27,6 +29,11 @@ def row_blocks(n_rows, width, size=BLOCK):
     step = max(1, size // max(1, width))
     for start in range(0, n_rows, step):
         yield slice(start, min(n_rows, start + step))
+
+
+def one_thread_if_small(work):
+    """Context in which so many multiplications, if few, are done on one thread."""
+    return single_threaded_blas if work < LEAST_WORK else nullcontext()
 
 
 class FactorGaussian:

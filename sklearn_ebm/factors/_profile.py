@@ -14,7 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, optimize
 
-from ._gaussian import LOG_2_PI, PRODUCT_BLOCK, FactorGaussian, row_blocks
+from ._gaussian import (
+    LOG_2_PI,
+    PRODUCT_BLOCK,
+    FactorGaussian,
+    one_thread_if_small,
+    row_blocks,
+)
 
 # Eigenvectors are found exactly where a matrix of this size is enough.
 EXACT = 1000
@@ -106,6 +112,12 @@ class Ascent:
 
     def run(self, max_iter):
         """Take at most max_iter iterations."""
+        # L-BFGS does its own small sums by BLAS and LAPACK as well, many an iteration:
+        # where each wakes a thread, most of the time of a small fit is spent on that.
+        with one_thread_if_small(self.data.work):
+            self._run(max_iter)
+
+    def _run(self, max_iter):
         lower = least_noise(self.data.variances)
         upper = np.maximum(lower, self.data.variances)
         noise = np.clip(self.noise, lower, upper)
@@ -200,7 +212,10 @@ def _described(X, n_components, *, exact, n_power=0, accuracy=0.0, rng=None):
         return Covariance(X, mean)
     if exact or n_rows <= EXACT // 2 or n_components + OVERSAMPLING >= n_rows:
         return CentredRows(X, mean)
-    return SketchedRows(X, mean, n_power, accuracy, rng)
+    return SketchedRows(X, mean, n_components, n_power, accuracy, rng)
+
+
+# Of each, `work` is about how many multiplications its eigenvectors take.
 
 
 class Covariance:
@@ -208,6 +223,7 @@ class Covariance:
 
     def __init__(self, X, mean):
         self.mean, (self.n_rows, n_features) = mean, X.shape
+        self.work = n_features**3
         total = np.zeros((n_features, n_features))
         for rows in row_blocks(self.n_rows, n_features, PRODUCT_BLOCK):
             deviation = X[rows] - mean
@@ -228,6 +244,7 @@ class CentredRows:
 
     def __init__(self, X, mean):
         self.mean, self.X, self.n_rows = mean, X - mean, len(X)
+        self.work = len(X) * X.size
         variances = np.einsum("ij,ij->j", self.X, self.X) / len(X)
         self.variances = _but_for_rounding(variances, mean)
 
@@ -248,8 +265,9 @@ class SketchedRows(CentredRows):
     one pass is all.
     """
 
-    def __init__(self, X, mean, n_power, accuracy, rng):
+    def __init__(self, X, mean, n_components, n_power, accuracy, rng):
         super().__init__(X, mean)
+        self.work = X.size * (n_components + OVERSAMPLING)
         self.n_power, self.accuracy, self.rng = n_power, accuracy, rng
         self.thorough, self.directions = False, None
 

@@ -13,6 +13,8 @@ References
 import numpy as np
 from scipy import linalg, optimize
 
+from ._gaussian import one_thread_if_small
+
 ORTHOGONAL = ("varimax", "quartimax")
 OBLIQUE = ("promax", "oblimin")
 MAX_ITER = 1000
@@ -96,9 +98,11 @@ def _oblimin(loadings):
         return value / unit, (gradient / lengths).ravel() / unit
 
     options = {"maxiter": MAX_ITER, "ftol": TOL, "gtol": 1e-8}
-    found = optimize.minimize(
-        criterion, axes.ravel(), jac=True, method="L-BFGS-B", options=options
-    )
+    # (Waking threads for its many small sums would take most of the time.)
+    with one_thread_if_small(loadings.size * len(axes)):
+        found = optimize.minimize(
+            criterion, axes.ravel(), jac=True, method="L-BFGS-B", options=options
+        )
     axes = found.x.reshape(axes.shape)
     return axes / np.linalg.norm(axes, axis=0)
 
