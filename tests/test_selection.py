@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
-from sklearn.model_selection import ShuffleSplit, cross_val_score
+from sklearn.decomposition import PCA
+from sklearn.model_selection import KFold, ShuffleSplit, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from sklearn_ebm import FactorAnalysis, ProbabilisticPCA
+from sklearn_ebm import ICA, FactorAnalysis, ProbabilisticPCA
 from sklearn_ebm.factors import Selection, select_n_components
 
 
@@ -82,7 +85,40 @@ def test_one_fold_has_no_standard_error(plt, data):
     display.figure_.canvas.draw()
 
 
+@pytest.mark.parametrize("cv", [ShuffleSplit(3), KFold(3, shuffle=True)])
+def test_all_candidates_see_the_same_folds(cv, data):
+    found = select_n_components(
+        ProbabilisticPCA(), data, [2, 2, 2], criterion="cv", cv=cv
+    )
+    assert len(set(found.scores)) == len(set(found.errors)) == 1
+
+
+def test_splits_that_can_be_drawn_once_are_enough(data):
+    wanted, found = (
+        select_n_components(FactorAnalysis(), data, [1, 2], criterion="cv", cv=cv)
+        for cv in (KFold(5), KFold(5).split(data))
+    )
+    np.testing.assert_array_equal(found.scores, wanted.scores)
+
+
+@pytest.mark.parametrize("estimator", [ICA(random_state=0), PCA()])
+def test_held_out_rows_compare_any_densities(estimator, data):
+    found = select_n_components(estimator, data, [2, 3], criterion="cv")
+    assert np.isfinite(found.scores).all()
+    wanted = (
+        r"estimator must be FactorAnalysis or ProbabilisticPCA, .*'bic', got (IC|P)"
+    )
+    with pytest.raises(TypeError, match=wanted):
+        select_n_components(estimator, data, [2, 3])
+
+
 def test_wrong_arguments(data):
+    pipeline = make_pipeline(StandardScaler(), FactorAnalysis())
+    for criterion in ("bic", "cv"):
+        with pytest.raises(TypeError, match="estimator must be .*got Pipeline"):
+            select_n_components(pipeline, data, [1], criterion=criterion)
+    with pytest.raises(TypeError, match="candidates must be several .*, got 3"):
+        select_n_components(FactorAnalysis(), data, 3)
     with pytest.raises(ValueError, match="criterion must be 'bic' or 'cv', got 'aic'"):
         select_n_components(FactorAnalysis(), data, [1], criterion="aic")
     with pytest.raises(ValueError, match="candidates must have at least one"):

@@ -70,7 +70,7 @@ class SelectionDisplay:
         criterion : {"bic", "cv"}, default="bic"
             As for `select_n_components`.
 
-        cv : int or cross-validation splitter, default=5
+        cv : int, cross-validation splitter or iterable of splits, default=5
             As for `select_n_components`.
 
         ax : matplotlib Axes, default=None

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import check_cv, cross_val_score
 from sklearn.utils.validation import check_array
 
 from .._validation import check_choice, check_count, refuse_times
+from ._base import GaussianFactors
 
 __all__ = ["Selection", "select_n_components"]
 
@@ -49,7 +50,8 @@ def select_n_components(estimator, X, candidates, *, criterion="bic", cv=5):
     Parameters
     ----------
     estimator : FactorAnalysis or ProbabilisticPCA
-        The model; a clone of it is fitted for each candidate.
+        The model; a clone of it is fitted for each candidate. With "cv" it may be any
+        that has `n_components` and a `score` in nats a row, such as `ICA`.
 
     X : array-like of shape (n_samples, n_features)
         Data; NaN where a value is missing, if the estimator takes it.
@@ -62,8 +64,8 @@ def select_n_components(estimator, X, candidates, *, criterion="bic", cv=5):
         less half the logarithm of the number of rows for each parameter, here divided
         by the number of rows. "cv" is the mean log-likelihood of held-out rows.
 
-    cv : int or cross-validation splitter, default=5
-        Folds of "cv", as in scikit-learn.
+    cv : int, cross-validation splitter or iterable of splits, default=5
+        Folds of "cv", as in scikit-learn; the same for all candidates.
 
     Returns
     -------
@@ -86,13 +88,14 @@ def select_n_components(estimator, X, candidates, *, criterion="bic", cv=5):
     4
     """
     check_choice(criterion, "criterion", ("bic", "cv"))
-    candidates = tuple(check_count(q, "candidates", least=0) for q in candidates)
-    if not candidates:
-        raise ValueError("candidates must have at least one number of components.")
+    _check_model(estimator, criterion)
+    candidates = _check_candidates(candidates)
     refuse_times(X, "X")
     X = check_array(
         X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", input_name="X"
     )
+    # (Drawn once: a splitter may draw others each time, or none any more.)
+    splits = list(check_cv(cv).split(X)) if criterion == "cv" else None
     scores, errors = [], []
     for n_components in candidates:
         model = clone(estimator).set_params(n_components=n_components)
@@ -100,10 +103,38 @@ def select_n_components(estimator, X, candidates, *, criterion="bic", cv=5):
             scores.append(_bic(model.fit(X), X))
             errors.append(0.0)
         else:
-            found = cross_val_score(model, X, cv=cv, error_score="raise")
+            found = cross_val_score(model, X, cv=splits, error_score="raise")
             scores.append(found.mean())
             errors.append(_standard_error(found))
     return Selection(candidates, np.array(scores), np.array(errors), criterion)
+
+
+def _check_model(estimator, criterion):
+    """Refuse a model that has no number of components, or not this criterion."""
+    # (What counts as a parameter is known of these.)
+    known = isinstance(estimator, GaussianFactors)
+    scored = hasattr(estimator, "score") and hasattr(estimator, "n_components")
+    if known or (criterion == "cv" and scored):
+        return
+    wanted = "FactorAnalysis or ProbabilisticPCA"
+    if criterion == "cv":
+        wanted += ", or have n_components and score"
+    raise TypeError(
+        f"estimator must be {wanted}, with criterion={criterion!r}, got {estimator!r}."
+    )
+
+
+def _check_candidates(candidates):
+    """Numbers of components to try, as a tuple."""
+    try:
+        candidates = tuple(candidates)
+    except TypeError as error:
+        raise TypeError(
+            f"candidates must be several integers >= 0, got {candidates!r}."
+        ) from error
+    if not candidates:
+        raise ValueError("candidates must have at least one number of components.")
+    return tuple(check_count(q, "candidates", least=0) for q in candidates)
 
 
 def _standard_error(values):
