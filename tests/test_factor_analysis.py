@@ -748,6 +748,30 @@ def test_minibatches_go_on_from_a_fit():
     assert model.score(other) > FactorAnalysis(2).fit(other).score(other) - 0.05
 
 
+@pytest.mark.parametrize("first", ["fit", "partial_fit"])
+def test_minibatches_go_on_with_the_components_there_are(first):
+    X, _ = simulated(40, 8, 2)
+    model = getattr(FactorAnalysis(2), first)(X).partial_fit(X)
+    components = model.components_
+    message = (
+        "n_components=4 does not fit the model that training goes on from, which has 2."
+    )
+    with pytest.raises(ValueError, match=message):
+        model.set_params(n_components=4).partial_fit(X)
+    assert model.components_ is components
+    assert model.set_params(n_components=2).partial_fit(X).n_iter_ > 2
+
+
+@pytest.mark.parametrize("asked", [None, 5, 8, 20])
+def test_minibatches_go_on_where_rows_were_too_few(asked):
+    X, _ = simulated(5, 8, 2)
+    model = FactorAnalysis(asked, tol=1, max_iter=5).fit(X)
+    assert model.components_.shape == (5, 8)
+    for _ in range(2):
+        assert model.partial_fit(X).components_.shape == (5, 8)
+    assert model.set_params(n_components=5).partial_fit(X).n_iter_ > 3
+
+
 # ---- Corners ----
 
 

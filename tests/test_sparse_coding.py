@@ -516,14 +516,23 @@ def test_an_interrupt_is_heard_and_leaves_a_usable_model(shape, parameters):
     assert model.partial_fit(X[:20]).n_iter_ == lengths.pop() + 1
 
 
-def test_going_on_counts_the_atoms_there_are():
+@pytest.mark.parametrize("n_components", [6, None])
+def test_going_on_keeps_the_number_of_atoms(n_components):
     X = np.random.default_rng(17).normal(size=(30, 8))
-    model = SparseCoding(6, algorithm="omp", n_nonzero_coefs=2, max_iter=1).fit(X)
-    model.set_params(n_components=2, n_nonzero_coefs=5).partial_fit(X)
-    assert model.components_.shape == (6, 8)
-    model.set_params(n_components=8, n_nonzero_coefs=7)
-    with pytest.raises(ValueError, match="n_nonzero_coefs=7 is more .*=6"):
-        model.partial_fit(X)
+    model = SparseCoding(n_components, random_state=0, max_iter=1).fit(X)
+    n_atoms = n_components or 8
+    assert model.partial_fit(X).components_.shape == (n_atoms, 8)
+    atoms = model.components_
+    message = (
+        "n_components=20 does not fit the model that training goes on from, which has "
+        f"{n_atoms}."
+    )
+    with pytest.raises(ValueError, match=message):
+        model.set_params(n_components=20).partial_fit(X)
+    assert model.components_ is atoms
+    # The other number of atoms is that of the next fit.
+    assert model.transform(X).shape == (30, n_atoms)
+    assert model.fit(X).components_.shape == (20, 8)
 
 
 # ---- What is refused ----

@@ -297,6 +297,19 @@ def signs_of(rows):
     return np.where(rows[np.arange(len(rows)), largest] < 0, -1.0, 1.0)
 
 
+def check_same_components(estimator, asked, made):
+    """Refuse to go on with a model that was asked for another number of components.
+
+    It may have fewer than it was `made` for, for want of rows.
+    """
+    found = len(estimator.components_)
+    if asked not in (made, found):
+        raise ValueError(
+            f"n_components={estimator.n_components!r} does not fit the model that "
+            f"training goes on from, which has {found}."
+        )
+
+
 def check_all_seen(X):
     """Refuse data with a feature of which nothing is observed."""
     unseen = np.isnan(X).all(axis=0)

@@ -9,7 +9,13 @@ from sklearn.utils import check_array, check_random_state
 from .._training import undone_if_in_vain
 from .._validation import Interval, StrOptions, check_parameters
 from .._warning import warn
-from ._base import GaussianFactors, Progress, check_all_seen, signs_of
+from ._base import (
+    GaussianFactors,
+    Progress,
+    check_all_seen,
+    check_same_components,
+    signs_of,
+)
 from ._em import ExpectationMaximisation, Moments, collect, moments_of, step
 from ._gaussian import FactorGaussian
 from ._profile import Ascent, check_variances, describe, least_noise
@@ -214,7 +220,8 @@ class FactorAnalysis(GaussianFactors):
         X = self._check_data(X, reset=True, ensure_min_samples=2)
         missing = self._has_holes(X)
         progress = Progress(type(self).__name__, self.tol, self.verbose)
-        n_components = min(self._most_components(X), len(X))
+        most = self._most_components(X)
+        n_components = min(most, len(X))
         if missing or self.solver == "em":
             start = self._start(X, n_components)
             climb = ExpectationMaximisation(X, start, missing, progress)
@@ -229,7 +236,7 @@ class FactorAnalysis(GaussianFactors):
             if climb.gaussian is not None:
                 self._begin_draws()
                 self._store(climb.gaussian, X.dtype, progress.loglike)
-                self._state = {"n_seen": len(X)}
+                self._state = {"n_seen": len(X), "n_components": most}
         if not progress.converged and self.n_iter_ >= self.max_iter:
             warn(
                 f"{type(self).__name__} did not converge in max_iter={self.max_iter} "
@@ -263,13 +270,14 @@ class FactorAnalysis(GaussianFactors):
         check_parameters(self)
         first = not hasattr(self, "components_")
         X = self._check_data(X, reset=first)
-        missing = self.missing == "latent"
+        missing, most = self.missing == "latent", self._most_components(X)
         if first:
             self._begin_draws()
             gaussian, dtype, loglike = self._start(X), X.dtype, []
             # What the first step starts from counts as a row.
             moments, n_seen = moments_of(gaussian, missing), 1
         else:
+            check_same_components(self, most, self._state["n_components"])
             gaussian, moments = self._running(missing)
             dtype, loglike = self.components_.dtype, self.loglike_
             n_seen = self._state["n_seen"]
@@ -282,6 +290,7 @@ class FactorAnalysis(GaussianFactors):
         self._store(gaussian, dtype, [*loglike, float(batch_loglike)])
         self._state = {
             "n_seen": n_seen,
+            "n_components": most,
             "model": gaussian.parameters(),
             "moments": vars(moments),
         }

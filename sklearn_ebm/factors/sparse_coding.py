@@ -24,6 +24,7 @@ from .._validation import (
 )
 from .._warning import warn
 from ..monitoring import print_iteration
+from ._base import check_same_components
 from ._dictionary import (
     Coder,
     Coding,
@@ -330,7 +331,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         X = self._check_rows(X, reset)
         n_atoms = self.n_components or X.shape[1]
         if not reset:
-            n_atoms = len(self.components_)
+            check_same_components(self, n_atoms, len(self.components_))
         if self.algorithm == "omp" and (self.n_nonzero_coefs or 1) > n_atoms:
             raise ValueError(
                 f"n_nonzero_coefs={self.n_nonzero_coefs} is more than there are "
