@@ -355,9 +355,25 @@ def test_expansion_cannot_change_half_way(walk):
 @pytest.mark.parametrize("expansion, scale", [("linear", 1e160), ("quadratic", 1e100)])
 def test_variances_beyond_all_numbers_are_refused(expansion, scale, walk):
     model = SlowFeatureAnalysis(expansion=expansion)
-    with pytest.raises(ValueError, match="variances .* beyond the numbers of float64"):
+    message = "variances of the features take sums .* beyond the numbers of float64"
+    with pytest.raises(ValueError, match=message):
         model.fit(scale * walk)
     assert not hasattr(model, "components_")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e-155, 1e-160])
+def test_features_whose_variance_underflows_are_constant(scale, walk):
+    X, model = walk / walk.std(axis=0), SlowFeatureAnalysis()
+    with pytest.raises(ValueError, match="all frames are equal, or so close that no"):
+        model.fit(scale * X)
+    small, wanted = X.copy(), X.copy()
+    small[:, 1], wanted[:, 1] = scale * X[:, 1], 0
+    assert_allclose(model.fit(small).transform(small), model.fit(wanted).transform(X))
+    # Of products, features themselves are left.
+    plain = model.fit(X).slowness_
+    model = SlowFeatureAnalysis(expansion="quadratic")
+    assert_allclose(model.fit(np.sqrt(scale) * X).slowness_, plain, rtol=1e-6)
 
 
 @pytest.mark.parametrize("scale", [1e-21, 1e21])

@@ -195,9 +195,12 @@ def check_variances(variances, dtype):
     """Refuse variances of features whose sum, which bounds all others, is too large."""
     total = variances.sum()
     if not total <= np.finfo(dtype).max:  # nor NaN, where float64 did not suffice
+        found = "take sums of squares that are"
+        if np.isfinite(total):
+            found = f"sum to {total:.3g}, which is"
         raise ValueError(
-            f"The variances of the features sum to {total:.3g}, which is beyond the "
-            f"numbers of {np.dtype(dtype)}. Scale X, or pass it as float64."
+            f"The variances of the features {found} beyond the numbers of "
+            f"{np.dtype(dtype)}. Scale X, or pass it as float64."
         )
 
 

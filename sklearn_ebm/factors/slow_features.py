@@ -25,8 +25,10 @@ from ._profile import check_variances
 
 # Numbers in a block of expanded frames.
 BLOCK_SIZE = 2**18
-# A feature whose deviation is this little beside its mean is constant but for rounding.
+# A feature whose deviation is this little beside its mean is constant but for rounding,
+# and so is one whose variance has lost its digits, or has no inverse, in float64.
 CONSTANT = 1e-12
+LEAST_VARIANCE = np.finfo(np.float64).tiny
 
 
 def _is_linear(estimator):
@@ -232,10 +234,12 @@ class SlowFeatureAnalysis(Transformer):
         covariance = state["scatter"] / state["n_frames"]
         differences = state["differences"] / state["n_differences"]
         check_variances(np.diag(covariance), np.float64)
-        deviations = np.sqrt(np.diag(covariance))
-        deviations[deviations <= CONSTANT * np.abs(state["mean"])] = 0
+        deviations = _deviations(np.diag(covariance), state["mean"])
         if not deviations.any():
-            raise ValueError("Slow features need data that vary; all frames are equal.")
+            raise ValueError(
+                "Slow features need data that vary, but all frames are equal, or so "
+                f"close that no feature has a variance of {LEAST_VARIANCE:.1g}."
+            )
         components, slowness, rank = slowest(
             covariance, differences, deviations, self.n_components, self.tol
         )
@@ -359,6 +363,13 @@ def _with_frames(state, X, lengths):
         state["n_frames"] = total
     state["n_differences"] += len(X) - len(lengths)
     return state
+
+
+def _deviations(variances, mean):
+    """Standard deviations of features, 0 where all that varies is rounding."""
+    deviations = np.sqrt(variances)
+    constant = deviations <= CONSTANT * np.abs(mean)
+    return np.where(constant | (variances < LEAST_VARIANCE), 0.0, deviations)
 
 
 def slowest(covariance, differences, deviations, n_components, tol):
