@@ -169,7 +169,7 @@ class Sources:
 
     def __init__(self, names):
         self.names = list(names)
-        self._columns = {}
+        self._columns, self._layouts = {}, {}
         for kind in sorted(set(self.names)):
             columns = [n for n, name in enumerate(self.names) if name == kind]
             if columns[-1] - columns[0] == len(columns) - 1:  # a slice spares copies
@@ -178,6 +178,11 @@ class Sources:
 
     def layout(self, dtype):
         """Sources in panels, each of one kind."""
+        if dtype not in self._layouts:
+            self._layouts[dtype] = self._laid_out(dtype)
+        return self._layouts[dtype]
+
+    def _laid_out(self, dtype):
         densities, lanes = [DENSITIES[name] for name in self.names], lanes_of(dtype)
         places, kinds = np.empty(len(densities), dtype=int), []
         for kind in sorted({density.kind for density in densities}):
