@@ -389,6 +389,13 @@ def test_samples_have_the_covariance_of_the_model(small):
     is_standard_normal(np.linalg.solve(root, (X - model.mean_).T).T)
 
 
+@pytest.mark.parametrize("method", ["mean", "sample"])
+def test_impute_refuses_what_is_no_random_state(method, small):
+    model, X = small
+    with pytest.raises(ValueError, match="random_state must be .*, got 'nonsense'"):
+        model.impute(X[:3], method=method, random_state="nonsense")
+
+
 def test_imputed_draws_are_conditional_draws(small):
     model, X = small
     row = X[0].copy()

@@ -516,6 +516,15 @@ def test_an_interrupt_is_heard_and_leaves_a_usable_model(shape, parameters):
     assert model.partial_fit(X[:20]).n_iter_ == lengths.pop() + 1
 
 
+def test_atoms_may_be_given_as_lists():
+    X, atoms = np.random.default_rng(0).normal(size=(20, 2)), [[1.0, 0], [0, 1.0]]
+    model = SparseCoding(2, dict_init=atoms, max_iter=3, random_state=0).fit(X)
+    wanted = SparseCoding(2, dict_init=np.array(atoms), max_iter=3, random_state=0).fit(
+        X
+    )
+    assert_same(model.components_, wanted.components_)
+
+
 @pytest.mark.parametrize("n_components", [6, None])
 def test_going_on_keeps_the_number_of_atoms(n_components):
     X = np.random.default_rng(17).normal(size=(30, 8))

@@ -169,6 +169,7 @@ class GaussianFactors(Transformer):
         if mask is not None:
             X = np.where(check_mask(mask, X.shape, "mask"), X.dtype.type(np.nan), X)
         check_choice(method, "method", ("mean", "sample"))
+        random_generator(random_state)  # refuses what is none, whether it is needed
         rng = self._generator(random_state) if method == "sample" else None
         return self._gaussian().fill(X, rng).astype(X.dtype, copy=False)
 

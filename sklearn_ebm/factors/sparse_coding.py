@@ -87,7 +87,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         Rows in each minibatch. None means all rows: the codes of all rows are kept,
         and the objective falls with every pass.
 
-    dict_init : ndarray of shape (n_components, n_features) or None, default=None
+    dict_init : array-like of shape (n_components, n_features) or None, default=None
         Atoms to start from; they are brought to unit length. None means rows of
         the data, chosen at random.
 
@@ -183,7 +183,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         "algorithm": [StrOptions({"lasso_cd", "omp"})],
         "n_nonzero_coefs": [Interval(Integral, 1, None, closed="left"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "dict_init": [np.ndarray, None],
+        "dict_init": ["array-like", None],
         "positive_code": ["boolean"],
         "positive_dict": ["boolean"],
         "transform_max_iter": [Interval(Integral, 1, None, closed="left")],
