@@ -633,6 +633,19 @@ def test_oblimin_goes_all_the_way(seed):
     assert np.linalg.norm(along) < 1e-3 * value
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "powers", [[100, 0, 0, 0, 0, -100], [150, 90, 30, -30, -90, -150]]
+)
+def test_promax_of_scales_too_far_apart_is_refused(powers):
+    X, _ = simulated(300, 6, 2)
+    X *= 10.0 ** np.array(powers)
+    message = "rotation='promax' finds factors that are copies .* scale X"
+    with pytest.raises(ValueError, match=message):
+        FactorAnalysis(2, rotation="promax").fit(X)
+    assert np.isfinite(FactorAnalysis(2, rotation="oblimin").fit(X).score(X))
+
+
 @pytest.mark.parametrize("rotation", ["promax", "oblimin"])
 def test_oblique_rotations_recover_correlated_factors(rotation):
     rng = np.random.default_rng(0)

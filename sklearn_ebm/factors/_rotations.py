@@ -48,8 +48,15 @@ def rotate(components, method):
     if len(used) > 1:
         axes = _promax(plain) if method == "promax" else _oblimin(plain)
         # Loadings A (T')^-1 go with factors of unit variance and correlations T'T.
+        angles = axes.T @ axes
+        if np.linalg.matrix_rank(angles, hermitian=True) < len(used):
+            raise ValueError(
+                f"rotation={method!r} finds factors that are copies of one another, "
+                "but for rounding, where features have scales as different as here: "
+                "scale X, for instance with StandardScaler."
+            )
         rotated[used] = linalg.solve(axes, loadings.T)
-        correlations[np.ix_(used, used)] = axes.T @ axes
+        correlations[np.ix_(used, used)] = angles
     return rotated, correlations
 
 
@@ -76,8 +83,9 @@ def _promax(loadings):
     rotated /= peaks
     target = rotated * np.abs(rotated) ** (PROMAX_POWER - 1)
     to_target = linalg.lstsq(rotated, target)[0]
-    # Unit variance of the factors: unit columns of the inverse's transpose.
-    axes = peaks[:, np.newaxis] * linalg.inv(to_target).T
+    # Unit variance of the factors: unit columns of the inverse's transpose. (Where it
+    # has none, the axes will depend on one another.)
+    axes = peaks[:, np.newaxis] * np.linalg.pinv(to_target).T
     return varimax @ (axes / np.linalg.norm(axes, axis=0))
 
 
