@@ -36,9 +36,10 @@ class FactorAnalysis(GaussianFactors):
     each feature: ``x = mean + z @ components + noise``, so that ``x ~ N(mean,
     components.T @ components + diag(noise_variance))``. Fitted by maximum likelihood.
 
-    Takes the place of `sklearn.decomposition.FactorAnalysis`. It reaches a higher
-    likelihood in less time, computes likelihoods without a matrix of all pairs of
-    features, and adds missing values, samples, minibatches and oblique rotations.
+    Takes the place of `sklearn.decomposition.FactorAnalysis`. Mostly it reaches a
+    higher likelihood in less time (now and then another maximum, which may be lower:
+    see Notes). It computes likelihoods without a matrix of all pairs of features, and
+    adds missing values, samples, minibatches and oblique rotations.
 
     Parameters
     ----------
@@ -128,9 +129,13 @@ class FactorAnalysis(GaussianFactors):
     For given noise variances the best loadings are eigenvectors of the covariance in
     units of the noise, so the likelihood is maximised over the noise variances alone,
     by L-BFGS [1]_. The eigenvectors come from the covariance of the features where
-    rows outnumber features by enough, else from the rows themselves. The likelihood
-    can have several local maxima, and none where features are copies of each other:
-    noise variances stay above 1e-6 of a feature's variance (1e-12 where it has none).
+    rows outnumber features by enough, else from the rows themselves.
+
+    The likelihood can have several local maxima. Others may be found with
+    ``solver="em"``, which climbs from the same start another way, or from another
+    `noise_variance_init`; `loglike_` tells which is better. There is no maximum where
+    features are copies of each other: noise variances stay above 1e-6 of a feature's
+    variance (1e-12 where it has none).
 
     Expectation maximisation [2]_ uses parameter expansion [3]_; `partial_fit` is its
     online form [4]_, without that. A fit takes no `sample_weight`.
