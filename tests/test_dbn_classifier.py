@@ -306,6 +306,31 @@ def test_first_partial_fit_pretrains_and_later_ones_do_not(kind, digits, labels)
         np.testing.assert_allclose(W, b, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("n_first", [1, 10, 120])
+def test_first_rows_together_say_the_scale_of_targets(n_first):
+    X, y = load_diabetes(return_X_y=True)
+    X, y = minmax_scale(X), y * 1e4
+    model = DBNRegressor((20,), random_state=0)
+    model.partial_fit(X[:n_first], np.full(n_first, y[0]))
+    for _ in range(40):
+        for start in range(0, 440, 20):
+            model.partial_fit(X[start : start + 20], y[start : start + 20])
+    # (A linear regression has 0.52.)
+    assert model.score(X, y) > 0.45
+
+
+def test_scale_of_targets_stays_once_it_is_known(digits, labels):
+    y = labels.astype(float)
+    model = small("regressor", learning_rate=1e-9, pretrain_n_iter=1)
+    model.partial_fit(digits[:99], y[:99])
+    before = model.coefs_[-1]
+    model.partial_fit(digits[:100], 1e3 * y[:100])
+    assert np.linalg.norm(model.coefs_[-1]) > 100 * np.linalg.norm(before)
+    before = model.predict(digits)
+    model.partial_fit(digits[:50], 1e6 * y[:50])
+    np.testing.assert_allclose(model.predict(digits), before, rtol=1e-3)
+
+
 @pytest.mark.parametrize("solver", ["sgd", "adam"])
 @pytest.mark.parametrize(
     "model",

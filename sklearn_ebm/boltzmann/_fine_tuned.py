@@ -151,7 +151,9 @@ class FineTuned(CallbackSupportMixin, Transformer):
         refuse_early_stopping(self)
         goes_on = hasattr(self, "_state")
         X, targets, division = self._begin(X, y, classes, goes_on)
-        if not goes_on:
+        if goes_on:
+            targets = self._take_in(targets)
+        else:
             self._start(X)
         if len(division.training) == 0:
             # An epoch without a minibatch leaves the net as it is.
@@ -233,6 +235,10 @@ class FineTuned(CallbackSupportMixin, Transformer):
 
     def _go_on(self, targets):
         """Take up what parameters say now of the targets of a fit that goes on."""
+
+    def _take_in(self, targets):
+        """Return the targets of rows that `partial_fit` adds, in their scale."""
+        return targets
 
     def _initialise(self, rows, state, key, rng):
         """Parameters and random keys before the first epoch, not public yet."""

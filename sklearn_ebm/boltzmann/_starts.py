@@ -27,6 +27,9 @@ SMALL = 0.01
 # Least standard deviation of the fields of a net's hidden units, in the mean of their
 # variances, and how much larger weights are made for it at most.
 LEAST_SPREAD, MOST_GAIN = 1.0, 1000.0
+# Rows from which on it is known what numbers are standardised by, if they vary: fewer
+# do not say it, and calls of `partial_fit` find it anew.
+FEW_ROWS = 100
 # Bound on the gradient of a weight between real values or counts and hidden units:
 # a row far out moves a weight by no more than learning_rate.
 CLIP = 1.0

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 from .._network import Linear
 from .._validation import check_given, refuse_times
 from ._fine_tuned import FineTuned, partial_fit_available
+from ._starts import FEW_ROWS
 
 
 class DBNRegressor(RegressorMixin, FineTuned):
@@ -165,11 +166,12 @@ class DBNRegressor(RegressorMixin, FineTuned):
 
     Notes
     -----
-    Targets are standardised for the training (in `partial_fit`, by mean and variance
-    of the first call), and the last layer of the fitted net undoes it. bool, uint8
-    and CSR data are used as they are, and made dense a minibatch at a time. A fit
-    takes no `sample_weight`, since stochastic steps on a weighted row are not the same
-    as a repeated row.
+    Targets are standardised for the training, and the last layer of the fitted net
+    undoes it. Calls of `partial_fit` find mean and variance anew, of all rows so far,
+    until these are 100 and vary; then both stay as they are. bool, uint8 and CSR data
+    are used as they are, and made dense a minibatch at a time. A fit takes no
+    `sample_weight`, since stochastic steps on a weighted row are not the same as a
+    repeated row.
 
     References
     ----------
@@ -304,15 +306,29 @@ class DBNRegressor(RegressorMixin, FineTuned):
     def _first_targets(self, y, classes):
         """State that says what the targets are."""
         values = y.reshape(len(y), -1).astype(np.float64)
-        # In a unit, a power of two, in which no square overflows or is lost.
-        unit = np.ldexp(1.0, np.frexp(np.abs(values).max(axis=0))[1] - 1)
-        scale = (values / unit).std(axis=0) * unit
-        return {
-            "y_mean": (values / unit).mean(axis=0) * unit,
-            "y_scale": np.where(scale > 0, scale, 1.0),
+        return _scale_of(values) | {
             "one_column": y.ndim == 1,
             "n_outputs": values.shape[1],
         }
+
+    def _take_in(self, targets):
+        """Return targets in the scale that all of the first rows together have.
+
+        One row, or a few, do not say it. Parameters are those of standardised targets,
+        and stay what they are.
+        """
+        state = self._state
+        mean, scale, known = (state[k] for k in ("y_mean", "y_scale", "y_known"))
+        if known.all():
+            return targets
+        values = targets.astype(np.float64) * scale + mean
+        found = _scale_of(np.concatenate([state["first_targets"], values]))
+        mean = np.where(known, mean, found["y_mean"])
+        scale = np.where(known, scale, found["y_scale"])
+        known = known | found["y_known"]
+        found |= {"y_mean": mean, "y_scale": scale, "y_known": known}
+        self._state = state | found
+        return ((values - mean) / scale).astype(targets.dtype)
 
     def _targets(self, y, state):
         """Standardised targets of all rows, and that they are known."""
@@ -353,3 +369,16 @@ class DBNRegressor(RegressorMixin, FineTuned):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _scale_of(values):
+    """Mean and standard deviation of the first targets, and whether they are known."""
+    # In a unit, a power of two, in which no square overflows or is lost.
+    unit = np.ldexp(1.0, np.frexp(np.abs(values).max(axis=0))[1] - 1)
+    scale = (values / unit).std(axis=0) * unit
+    return {
+        "y_mean": (values / unit).mean(axis=0) * unit,
+        "y_scale": np.where(scale > 0, scale, 1.0),
+        "y_known": (len(values) >= FEW_ROWS) & (scale > 0),
+        "first_targets": values[:FEW_ROWS].copy(),
+    }
