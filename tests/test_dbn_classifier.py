@@ -190,6 +190,23 @@ def test_targets_may_be_as_large_or_small_as_numbers_are(exponent, digits, label
     assert model.loss_curve_ == wanted.loss_curve_
 
 
+def test_targets_that_the_net_cannot_hold_are_refused(digits, labels):
+    X, y = digits[:50].astype(np.float32), labels[:50] * 1e39
+    message = "y holds values up to 9e[+]39 .*float32 are at most 3.4e[+]38"
+    model = small("regressor")
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+    assert not fitted_state(model)
+    model.fit(X, labels[:50])
+    before = copy.deepcopy(model)
+    for train in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=message):
+            train(X, y)
+        assert_same_model(model, before)
+    found = clone(model).fit(X.astype(float), y).predict(X.astype(float))
+    assert np.isfinite(found).all()
+
+
 def test_constant_target(digits):
     model = small("regressor").fit(digits[:50], np.full(50, 7.0))
     assert np.abs(model.predict(digits) - 7).max() < 0.5

@@ -330,6 +330,14 @@ class DBNRegressor(RegressorMixin, FineTuned):
         self._state = state | found
         return ((values - mean) / scale).astype(targets.dtype)
 
+    def _check_range(self, y, dtype):
+        largest, most = np.abs(y).max(), np.finfo(dtype).max
+        if largest > most:
+            raise ValueError(
+                f"y holds values up to {largest:.3g} in size, but those of {dtype} are "
+                f"at most {most:.3g}. Scale y, or pass X as float64."
+            )
+
     def _targets(self, y, state):
         """Standardised targets of all rows, and that they are known."""
         values = y.reshape(len(y), -1).astype(np.float64)
