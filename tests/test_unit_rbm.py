@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import expit, logsumexp
-from scipy.stats import poisson
+from scipy.stats import norm, poisson
 from sklearn.base import clone
 from sklearn.datasets import (
     load_breast_cancer,
@@ -713,6 +713,56 @@ def test_training_goes_on():
     assert once._state["step"] == step + 20
     assert (once.h_samples_ != chains).any()
     assert once.n_iter_ == 2
+
+
+@pytest.mark.parametrize("n_rows", [1, 7])
+@pytest.mark.parametrize(
+    "model",
+    [
+        GaussianRBM(4),
+        RBM(4, visible=[([0, 1], Gaussian(scale=3e-4)), ([2, 3], "gaussian")]),
+        DBMTransformer((4, 3), visible="gaussian"),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_first_rows_together_say_what_features_are_divided_by(model, n_rows):
+    X, _ = load_iris(return_X_y=True)
+    X = 1e-3 * np.random.default_rng(0).permutation(X)
+    model = clone(model).set_params(random_state=0)
+    for start in range(0, 105, n_rows):
+        model.partial_fit(X[start : start + n_rows])
+    n_seen = -(-100 // n_rows) * n_rows
+    np.testing.assert_allclose(model.visible_scale_, X[:n_seen].std(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(model.visible_mean_, X[:105].mean(axis=0), rtol=1e-9)
+    if isinstance(model, RBM):
+        np.testing.assert_allclose(model.variance_[:2], 9e-8, rtol=1e-9)
+        return
+    for _ in range(3):
+        model.partial_fit(X)
+    independent = norm(X.mean(axis=0), X.std(axis=0)).logpdf(X).sum(axis=1).mean()
+    assert model.score(X) > independent - 0.5
+
+
+def test_features_that_vary_late_are_divided_by_their_deviation():
+    X = np.full((150, 3), 0.1)
+    X[:, 1] += np.arange(150)
+    model = GaussianRBM(2, random_state=0).partial_fit(X)
+    np.testing.assert_array_equal(model.visible_scale_[[0, 2]], 1)
+    known = model.visible_scale_[1]
+    X[:75, 0] = 1e3
+    model.partial_fit(X)
+    assert model.visible_scale_[1] == known
+    assert model.visible_scale_[2] == 1
+    seen = np.append(np.full(150, 0.1), X[:, 0])
+    np.testing.assert_allclose(model.visible_scale_[0], seen.std(), rtol=1e-9)
+
+
+def test_features_that_are_not_to_be_divided_stay_so():
+    X = table()[:, [0]] * 1e3
+    model = GaussianRBM(2, standardize=False, random_state=0).partial_fit(X[:1])
+    model.partial_fit(X[1:])
+    np.testing.assert_array_equal(model._state["scale"], 1)
+    np.testing.assert_allclose(model.visible_scale_, X.std(axis=0), rtol=1e-9)
 
 
 @pytest.mark.parametrize("spec", ["categorical", "spin", SPECS], ids=str)

@@ -30,6 +30,8 @@ LEAST_SPREAD, MOST_GAIN = 1.0, 1000.0
 # Rows from which on it is known what numbers are standardised by, if they vary: fewer
 # do not say it, and calls of `partial_fit` find it anew.
 FEW_ROWS = 100
+# What the state of the training has of visible units that may be real, by its names.
+SCALES = "shift", "scale", "visible_variance", "visible_scale"
 # Bound on the gradient of a weight between real values or counts and hidden units:
 # a row far out moves a weight by no more than learning_rate.
 CLIP = 1.0
@@ -187,17 +189,19 @@ def bias_for(kinds, mean, little):
 
 
 def column_variances(X, numbers, mean):
-    """Variances of columns over some rows (their numbers, or how many).
-
-    Exactly 0 for columns whose values differ by no more than their mean was rounded.
-    """
+    """Variances of columns over some rows (their numbers, or how many)."""
     total, n_rows = np.zeros(len(mean)), np.size(numbers)
     if np.ndim(numbers) == 0:
         n_rows, numbers = numbers, None
     for chunk in chunks(X, np.float64, numbers=numbers, size=GLANCE):
         total += np.square(chunk - mean).sum(axis=0)
+    return _beyond_rounding(total / n_rows, n_rows, mean)
+
+
+def _beyond_rounding(variance, n_rows, mean):
+    """Variances, exactly 0 where values differ by no more than means are rounded."""
     rounding = n_rows * np.finfo(float).eps * mean
-    return np.where(total > n_rows * np.square(rounding), total / n_rows, 0.0)
+    return np.where(variance > np.square(rounding), variance, 0.0)
 
 
 def _check_variances(variance, dtype):
@@ -258,8 +262,57 @@ def first_units(columns, X, division, standardize, dtype):
         "scale": scale,
         "bias": np.where(columns.gaussian, (mean - shift) / scale, bias),
         "variance": first / np.square(scale),
+        "visible_variance": variance,
         "visible_scale": np.sqrt(spread),
     }
+
+
+def more_units(state, columns, X, division, standardize):
+    """Return what changes in `SCALES` when there are more rows.
+
+    One row, or a few, do not say by what units are to be standardised. The parameters
+    are those of standardised units and stay what they are, but for variances that are
+    given in the units of the data.
+
+    Parameters
+    ----------
+    state : dict
+        The state of the training, before these rows.
+
+    columns, X, division, standardize : see `first_units`
+        As there.
+
+    Returns
+    -------
+    changed : dict of ndarray
+        What takes the place of entries of the state.
+    """
+    before = state["visible_variance"]
+    new = (state["n_seen"] < FEW_ROWS) | (before == 0)
+    if not new.any():
+        return {}
+    n_rows = state["n_seen"] + division.n_rows
+    share = division.n_rows / n_rows
+    change = division.column_means - state["visible_offset"]
+    mean = state["visible_offset"] + share * change
+    inside = column_variances(X, division.training, division.column_means)
+    variance = (1 - share) * (before + share * np.square(change)) + share * inside
+    variance = np.where(new, _beyond_rounding(variance, n_rows, mean), before)
+    spread = np.where(variance > 0, variance, 1.0)
+    _check_variances(np.where(columns.learned, spread, 1.0), state["components"].dtype)
+    changed = {"visible_variance": variance, "visible_scale": np.sqrt(spread)}
+    if standardize:
+        new &= columns.gaussian
+        scale = np.where(new, np.sqrt(spread), state["scale"])
+        log_variance, given = state["log_variance"].copy(), ~columns.learned
+        larger = np.where(given, np.log(scale / state["scale"]), 0.0)
+        log_variance[: len(larger)] -= (2 * larger).astype(log_variance.dtype)
+        changed |= {
+            "shift": np.where(new, mean, state["shift"]),
+            "scale": scale,
+            "log_variance": log_variance,
+        }
+    return changed
 
 
 def random_params(sizes, dtype, rng):

@@ -43,7 +43,14 @@ from ..monitoring import (
 from ._base import FittedRBM, layered, means_of
 from ._sampling import MISSING_KEY, TEMPERING_KEY
 from ._snapshot import Snapshot
-from ._starts import BITS_RATE, SMALL, first_chains, log_odds, start_of_bits
+from ._starts import (
+    BITS_RATE,
+    SMALL,
+    first_chains,
+    log_odds,
+    more_units,
+    start_of_bits,
+)
 from ._structure import check_structure
 
 # Share of a minibatch's mean in the running mean of the hidden units, which
@@ -275,6 +282,10 @@ class Training(CallbackSupportMixin, TransformerMixin):
         """
         state = self._state
         division = self._divide(X, rows, state["key"])
+        if n_seen and "shift" in state:
+            state = state | more_units(
+                state, self._columns(), X, division, self.standardize
+            )
         change = division.column_means - state["visible_offset"]
         n_seen += division.n_rows
         share = division.n_rows / n_seen

@@ -19,6 +19,7 @@ from ._snapshot import DeepSnapshot
 from ._starts import (
     BITS_RATE,
     CLIP,
+    SCALES,
     START_RATE,
     first_draws,
     first_units,
@@ -127,11 +128,8 @@ class TrainedDBM(Training, FittedDBM):
             "hidden_offset": np.concatenate(rates[::2]),
             "latent_offset": latent,
         }
-        return {name: x.astype(dtype) for name, x in parameters.items()} | {
-            "shift": start["shift"],
-            "scale": start["scale"],
-            "visible_scale": start["visible_scale"],
-        }
+        scales = {name: start[name] for name in SCALES}
+        return {name: x.astype(dtype) for name, x in parameters.items()} | scales
 
     def _kernel(self, rows, **settings):
         state, columns = self._state, self._columns()

@@ -15,7 +15,7 @@ from ..units import any_unbounded, as_unit, check_pair, kinds_of
 from ._columns import range_of
 from ._normaliser import kept_log_z
 from ._snapshot import UnitSnapshot, twin_of
-from ._starts import CLIP, START_RATE, first_draws, first_units, wide_start
+from ._starts import CLIP, SCALES, START_RATE, first_draws, first_units, wide_start
 from ._structure import as_made, unit_in_words, visible_in_words
 from ._trained import TrainedRBM
 from ._unit_columns import UnitColumns, unscaled
@@ -269,11 +269,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             "log_variance": np.where(columns.gaussian, np.log(first), 0),
             "hidden_offset": rate,
         }
-        return {name: x.astype(dtype) for name, x in parameters.items()} | {
-            "shift": shift,
-            "scale": scale,
-            "visible_scale": start["visible_scale"],
-        }
+        scales = {name: start[name] for name in SCALES}
+        return {name: x.astype(dtype) for name, x in parameters.items()} | scales
 
     @unless_bits
     def _kernel(self, rows, **settings):

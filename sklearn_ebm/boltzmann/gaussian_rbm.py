@@ -162,7 +162,7 @@ class GaussianRBM(UnitsRBM):
 
     visible_scale_ : ndarray of shape (n_features,)
         Standard deviations of the training data (with `partial_fit`, of those of the
-        first call), 1 where they are 0.
+        first calls, until there are 100 rows that vary), 1 where they are 0.
 
     n_iter_ : int
         Number of epochs since the parameters were initialised.

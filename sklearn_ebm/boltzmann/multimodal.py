@@ -135,7 +135,8 @@ class MultimodalDBM(TrainedDBM):
         Means of the training data.
 
     visible_scale_ : ndarray of shape (n_visible,)
-        Standard deviations of the training data.
+        Standard deviations of the training data (with `partial_fit`, of those of the
+        first calls, until there are 100 rows that vary), 1 where they are 0.
 
     h_samples_ : ndarray of shape (n_chains, n_odd)
         States of the odd hidden layers of the persistent chains, side by side.

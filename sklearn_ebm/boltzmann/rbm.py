@@ -176,7 +176,8 @@ class RBM(UnitsRBM):
 
     visible_scale_ : ndarray of shape (n_visible,)
         Standard deviations of the training data (with `partial_fit`, of those of the
-        first call), 1 where they are 0. Not with Bernoulli units in both layers.
+        first calls, until there are 100 rows that vary), 1 where they are 0. Not with
+        Bernoulli units in both layers.
 
     n_iter_ : int
         Number of epochs since the parameters were initialised.
