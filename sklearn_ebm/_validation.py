@@ -195,14 +195,23 @@ def is_watched(estimator):
 
 
 def check_rows(
-    estimator, X, *, reset=False, dtype=None, quiet=False, scan=True, fill=None
+    estimator,
+    X,
+    *,
+    reset=False,
+    dtype=None,
+    model_dtype=None,
+    quiet=False,
+    scan=True,
+    fill=None,
 ):
     """Validate data of the estimator's features and wrap it for the kernels.
 
     Returns the validated X and its `Rows`, to be computed in `dtype` (by default
-    that of X). Values are checked by `check_values`, unless a kernel is to look at
-    them first (not `scan`). `fill` is called with the validated X and returns what
-    takes its place, without missing values.
+    that of X, but `model_dtype` if X holds no floats: its numbers are exact anyway).
+    Values are checked by `check_values`, unless a kernel is to look at them first (not
+    `scan`). `fill` is called with the validated X and returns what takes its place,
+    without missing values.
     """
     refuse_times(X, "X")
     # The kernels' own scan of the data notices what is not finite.
@@ -217,6 +226,7 @@ def check_rows(
     if sp.issparse(X):
         # Only the sum of numbers in one place is a value that may be checked.
         X = canonical(X)
+    dtype = dtype or _dtype_of(X, model_dtype)
     filled = X if fill is None else fill(X)
     # What takes the place of missing values may change from epoch to epoch.
     rows = Rows(filled, dtype, scan, filled is X)
@@ -256,10 +266,10 @@ def refuse_not_finite(estimator, X):
     assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
 
 
-def check_states(estimator, X, n_units, name, *, quiet=False):
+def check_states(estimator, X, n_units, name, *, model_dtype=None, quiet=False):
     """Validate states of a layer of n_units units that came as argument `name`.
 
-    Warns of values outside [0, 1] unless `quiet`.
+    Warns of values outside [0, 1] unless `quiet`; `model_dtype` as in `check_rows`.
 
     Returns what `check_rows` returns.
     """
@@ -269,10 +279,17 @@ def check_states(estimator, X, n_units, name, *, quiet=False):
         raise ValueError(
             f"{name} has {X.shape[1]} columns, but the layer has {n_units} units."
         )
-    rows = Rows(X)
+    rows = Rows(X, _dtype_of(X, model_dtype))
     if not quiet:
         _warn_range(estimator, rows)
     return X, rows
+
+
+def _dtype_of(X, model_dtype):
+    """Return what to compute X in; None is what `Rows` takes for it."""
+    if model_dtype is None or X.dtype.kind == "f":
+        return None
+    return np.float32 if model_dtype == np.float32 else np.float64
 
 
 def check_fixed(conditions, n_units, *, binary=True):

@@ -472,10 +472,11 @@ def free_energy(model, X):
         return model.free_energy(X)
     if not isinstance(model, Layered):
         # A deep machine with one hidden layer, of which the bound is exact.
-        X, dtype = model._read(X)
+        X, dtype = model._read(X, exact=True)
         return -model._deep(dtype).bound(X)
     if model.units != BITS:
-        X, rows = check_states(model, X, len(model.biases[0]), "X", quiet=True)
+        n_units, dtype = len(model.biases[0]), model.weights[0].dtype
+        X, rows = check_states(model, X, n_units, "X", model_dtype=dtype, quiet=True)
         return Machine(model, rows.dtype).free_energy(X)
     return score_rows(*_scored(model, X)[:3])
 
@@ -492,7 +493,8 @@ def _refuse_deep(model):
 def _scored(model, X):
     """Rows, the way up, visible biases and weights, as `score_rows` takes them."""
     layers = two_layers(model)
-    _, rows = check_states(model, X, len(layers.biases[0]), "X")
+    n_units, dtype = len(layers.biases[0]), layers.weights[0].dtype
+    _, rows = check_states(model, X, n_units, "X", model_dtype=dtype)
     components = layers.weights[0].T.astype(rows.dtype)
     layer = Layer(Panels.from_columns(components), layers.biases[1])
     return rows, layer, layers.biases[0], components

@@ -292,6 +292,18 @@ def test_bits_give_the_model_of_float32(estimator, dtype, binary_digits):
 
 
 @every_estimator
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8])
+def test_likelihoods_of_bits_are_those_of_the_dtype_of_the_model(
+    estimator, dtype, binary_digits
+):
+    floats = binary_digits[:100].astype(np.float64)
+    X, model = floats.astype(dtype), fit(clone(estimator), floats)
+    for name in ("free_energy", "score_samples"):
+        if hasattr(model, name):
+            assert_same(getattr(model, name)(X), getattr(model, name)(floats), name)
+
+
+@every_estimator
 def test_other_numbers_are_taken_as_float64(estimator, binary_digits):
     floats = binary_digits[:100].astype(np.float64)
     wanted = fit(clone(estimator), floats)

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp
 from sklearn.base import clone
 
-from common import all_states, floats, random_model, run_on_threads
+from common import all_states, assert_same, floats, random_model, run_on_threads
 from reference import generator
 from sklearn_ebm import (
     RBM,
@@ -319,6 +319,18 @@ def test_ratio_matching_is_least_at_the_truth():
         step = 0.3 * rng.normal(size=layers.weights[0].shape)
         other = Layered(layers.units, (layers.weights[0] + step,), layers.biases)
         assert p @ ratio_matching(other, V) > best
+
+
+@pytest.mark.parametrize("units", [("bernoulli", "bernoulli"), ("spin", "bernoulli")])
+def test_bits_have_the_free_energy_of_floats(units):
+    rng = np.random.default_rng(0)
+    W, b, c = rng.normal(0, 10, (9, 4)), rng.normal(size=9), rng.normal(size=4)
+    layers, X = Layered(units, (W,), (b, c)), rng.random((30, 9)) < 0.4
+    for dtype in (np.bool_, np.uint8):
+        found = free_energy(layers, X.astype(dtype))
+        assert_same(found, free_energy(layers, X.astype(float)))
+    single = Layered(units, (W.astype(np.float32),), (b, c))
+    assert_same(free_energy(single, X), free_energy(single, X.astype(np.float32)))
 
 
 def test_free_energy_gap():

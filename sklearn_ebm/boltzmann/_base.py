@@ -98,7 +98,7 @@ class FittedRBM(Sampling, Transformer):
             Free energies in nats, so that ``log p(v) = -F(v) - log Z``.
         """
         check_is_fitted(self)
-        _, rows = check_rows(self, X)
+        _, rows = check_rows(self, X, model_dtype=self.components_.dtype)
         return score_rows(rows, self._up(rows.dtype), self.intercept_visible_)
 
     def score_samples(self, X):
@@ -132,7 +132,12 @@ class FittedRBM(Sampling, Transformer):
                 skipped = np.ascontiguousarray(missing, np.uint8)
             return fill_mean_field(self._layered(), X, self.visible_mean_)
 
-        _, rows = check_rows(self, X, fill=fill if self.missing == "latent" else None)
+        _, rows = check_rows(
+            self,
+            X,
+            model_dtype=self.components_.dtype,
+            fill=fill if self.missing == "latent" else None,
+        )
         return score_rows(
             rows,
             self._up(rows.dtype),

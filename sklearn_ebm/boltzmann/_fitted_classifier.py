@@ -70,7 +70,7 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
             F(v, y) or F(v) in nats, so that ``log p(v, y) = -F(v, y) - log Z`` and
             ``log p(v) = -F(v) - log Z``.
         """
-        scores, rows = self._scores(X)
+        scores, rows = self._scores(X, exact=True)
         # b.v is the field of a unit whose weights are the visible biases.
         biases = self.intercept_visible_[np.newaxis].astype(rows.dtype)
         unit = Layer(Panels.from_columns(biases), np.zeros(1))
@@ -182,10 +182,11 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
         scores, rows = self._scores(X)
         return scores, rows.dtype
 
-    def _scores(self, X):
+    def _scores(self, X, exact=False):
         """Scores of all classes, and the Rows of X."""
         check_is_fitted(self)
-        X, rows = check_rows(self, X)
+        dtype = self.components_.dtype if exact else None
+        X, rows = check_rows(self, X, model_dtype=dtype)
         return scores_of(X, rows, self._parameters())[0], rows
 
     def _parameters(self):

@@ -111,7 +111,7 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
         bound : ndarray of shape (n_samples,)
             Bounds in nats.
         """
-        X, dtype = self._read(X)
+        X, dtype = self._read(X, exact=True)
         return self._deep(dtype).bound(X) - kept_log_z(self)
 
     def score(self, X, y=None):

@@ -54,8 +54,11 @@ class UnitColumns:
             np.where(columns.gaussian, 0.0, bias),
         )
 
-    def _read(self, X, quiet=False):
-        """Validate data to use a model on: visible units, and what to compute in."""
+    def _read(self, X, quiet=False, exact=False):
+        """Validate data to use a model on: visible units, and what to compute in.
+
+        Of what is no float that is the dtype of the model if `exact`.
+        """
         check_is_fitted(self)
         columns, missing = self._columns(), self._fills_missing
 
@@ -68,7 +71,8 @@ class UnitColumns:
                 X = fill_mean_field(self._layered(), X, self.visible_mean_)
             return X
 
-        X, rows = check_rows(self, X, fill=fill, quiet=True)
+        dtype = self.variance_.dtype if exact else None
+        X, rows = check_rows(self, X, model_dtype=dtype, fill=fill, quiet=True)
         return X, rows.dtype
 
     def _read_training(self, X, drawn, goes_on, hidden):

@@ -124,7 +124,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         free_energy : ndarray of shape (n_samples,)
             Free energies in nats, so that ``log p(v) = -F(v) - log Z``.
         """
-        X, machine = self._check_use(X)
+        X, machine = self._check_use(X, exact=True)
         return machine.free_energy(X)
 
     @unless_bits
@@ -186,9 +186,9 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     def _decode(self, V):
         return self._columns().decode(super()._decode(V))
 
-    def _check_use(self, X, quiet=False):
+    def _check_use(self, X, **how):
         """Validate data to use the model on: visible units, and a machine for them."""
-        X, dtype = self._read(X, quiet=quiet)
+        X, dtype = self._read(X, **how)
         return X, self._machine(dtype)
 
     @unless_bits
