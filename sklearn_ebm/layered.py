@@ -5,7 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from .units import Mixed, as_unit, with_gaussian
+from ._products import product
+from ._units import Kind
+from .units import Mixed, as_unit, check_pair, with_gaussian
 
 __all__ = ["Layered"]
 
@@ -16,7 +18,8 @@ class Layered:
 
     Its energy is ``sum_l U_l(s_l) - sum_l s_l . biases[l] - sum_l s_l . weights[l] .
     s_{l+1}``, where U_l is the energy of the units by themselves (0 for Bernoulli
-    units; see `sklearn_ebm.units`).
+    units; see `sklearn_ebm.units`). What is asked for its likelihood or for samples
+    refuses a machine without a distribution.
 
     Parameters
     ----------
@@ -216,6 +219,55 @@ def side_by_side(units, sizes):
         unit = as_unit(unit)
         parts += unit.parts if isinstance(unit, Mixed) else [(size, unit)]
     return Mixed(tuple(parts))
+
+
+def check_distribution(layers):
+    """Refuse a machine that is none: exp(-energy) has an infinite sum, or is NaN.
+
+    Parameters
+    ----------
+    layers : Layered
+        The machine.
+    """
+    for name in ("weights", "biases"):
+        for k, numbers in enumerate(getattr(layers, name)):
+            wrong = numbers[~np.isfinite(numbers)]
+            if len(wrong):
+                raise ValueError(f"{name}[{k}] must be finite, got {wrong[0]}.")
+    # (All of them: each may be refused.)
+    unbounded = [check_pair(*pair) for pair in pairwise(map(as_unit, layers.units))]
+    if any(unbounded):
+        _check_coupling(layers.folded())
+
+
+def _check_coupling(layers):
+    """Refuse weights between Gaussian units of two layers that are too large."""
+    first, second = (
+        _deviations(as_unit(unit), len(bias))
+        for unit, bias in zip(layers.units, layers.biases, strict=True)
+    )
+    coupling = first[:, np.newaxis] * layers.weights[0] * second
+    if coupling.shape[0] < coupling.shape[1]:
+        coupling = coupling.T
+    coupling = np.ascontiguousarray(coupling)
+    square = product(np.ascontiguousarray(coupling.T), coupling)
+    try:
+        # (Much faster than singular values, which are below 1 if there is a root.)
+        np.linalg.cholesky(np.eye(len(square)) - square)
+    except np.linalg.LinAlgError:
+        largest = np.linalg.norm(coupling, 2)
+        raise ValueError(
+            "weights between Gaussian units must have singular values below 1 where "
+            f"units are measured in their deviations, got {largest:.6g}: there is no "
+            "such distribution."
+        ) from None
+
+
+def _deviations(unit, n_units):
+    """Standard deviations of Gaussian units by themselves, 0 for others."""
+    kinds = [np.full(n, int(kind)) for kind, n, _ in unit._groups(n_units)]
+    _, variance = unit._gaussian(n_units)
+    return np.where(np.concatenate(kinds) == Kind.GAUSSIAN, np.sqrt(variance), 0.0)
 
 
 def counted_from_origins(layers):

@@ -482,8 +482,10 @@ def free_energy(model, X):
 
 
 def _refuse_deep(model):
-    """Raise an error if a model has more than one hidden layer."""
-    if len(layered_of(model).units) > 2:
+    """Raise an error if a model has more than one hidden layer, or none."""
+    layers = layered_of(model)
+    layers.folded()  # refuses a single layer
+    if len(layers.units) > 2:
         raise ValueError(
             "This takes a machine with a single hidden layer: the free energy of a "
             "deep one has no closed form. Its score_samples bounds the log-likelihood."
@@ -539,6 +541,8 @@ def log_likelihood(model, X, log_z=None, **settings):
         raise ValueError(f"log_z is given; {list(settings)} would change nothing.")
     elif not isinstance(log_z, LogPartition):
         log_z = LogPartition(float(log_z), np.nan, "given")
+    if not np.isfinite(log_z.value):
+        raise ValueError(f"log_z must be finite, got {log_z.value}.")
     gains = -free_energy(model, X)
     mean = float(gains.mean())
     forward, reverse = (

@@ -18,6 +18,7 @@ from sklearn_ebm import (
 )
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import (
+    LogPartition,
     free_energy,
     free_energy_gap,
     log_likelihood,
@@ -319,6 +320,22 @@ def test_ratio_matching_is_least_at_the_truth():
         step = 0.3 * rng.normal(size=layers.weights[0].shape)
         other = Layered(layers.units, (layers.weights[0] + step,), layers.biases)
         assert p @ ratio_matching(other, V) > best
+
+
+@pytest.mark.parametrize("log_z", [np.nan, np.inf, -np.inf])
+def test_log_z_has_to_be_finite(log_z):
+    model, V = random_model(4, 6, 1.0), all_states(6)
+    for given in (log_z, LogPartition(log_z, 0.0, "exact")):
+        with pytest.raises(ValueError, match=f"log_z must be finite, got {log_z}"):
+            log_likelihood(model, V, given)
+
+
+def test_a_single_layer_has_no_free_energy():
+    for unit in ("bernoulli", "spin"):
+        layers, X = Layered((unit,), (), (np.zeros(3),)), np.zeros((2, 3))
+        for function in (free_energy, log_likelihood, ratio_matching):
+            with pytest.raises(ValueError, match="takes two layers or more, got 1"):
+                function(layers, X)
 
 
 @pytest.mark.parametrize("units", [("bernoulli", "bernoulli"), ("spin", "bernoulli")])

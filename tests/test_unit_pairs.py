@@ -5,6 +5,9 @@ import pytest
 
 from sklearn_ebm._unit_paths import n_states
 from sklearn_ebm._units import Kind, Units, Wanted, evaluate
+from sklearn_ebm.layered import Layered
+from sklearn_ebm.likelihood import free_energy, log_likelihood, log_partition
+from sklearn_ebm.samplers import Gibbs, ReplicaExchange, impute, sample_chains
 from sklearn_ebm.units import (
     Bernoulli,
     Categorical,
@@ -50,6 +53,67 @@ def test_pairs_of_real_units_want_small_weights(first, second):
 def test_counts_and_unbounded_units_are_refused(visible, hidden, message):
     with pytest.raises(ValueError, match=f"{message} units have no joint"):
         check_pair(visible, hidden)
+
+
+def no_machines():
+    """Values of layers that define no distribution, and what is said of them."""
+    W, zeros = np.full((2, 2), 0.3), np.zeros(2)
+    real = Gaussian(scale=2.0)
+    beside = Mixed(((1, Spin()), (1, Gaussian())))
+    nan, infinite = W.copy(), np.array([0.0, -np.inf])
+    nan[1, 0] = np.nan
+    for units, weights, biases, message in [
+        (("poisson", "poisson"), W, (zeros, zeros), "poisson .* no joint distribution"),
+        (("poisson", "relu"), W, (zeros, zeros), "poisson .* no joint distribution"),
+        (("gaussian", "gaussian"), 2 * W, (zeros, zeros), "below 1 .* got 1.2:"),
+        ((real, "gaussian"), W, (zeros, zeros), "below 1 .* got 1.2:"),
+        ((beside, "gaussian"), 3 * W, (zeros, zeros), "below 1 .* got 1.27279:"),
+        (("bernoulli", "bernoulli"), nan, (zeros, zeros), r"weights\[0\] .* got nan"),
+        (("gaussian", "bernoulli"), nan, (zeros, zeros), r"weights\[0\] .* got nan"),
+        (("bernoulli", "spin"), W, (zeros, infinite), r"biases\[1\] .* got -inf"),
+    ]:
+        yield Layered(units, (weights,), biases), message
+    # Neither pair of neighbours is too much by itself.
+    deep = Layered(("gaussian",) * 3, (1.5 * W, 1.5 * W), (zeros, zeros, zeros))
+    yield deep, "below 1 .* got 1.27279:"
+
+
+@pytest.mark.parametrize("layers, message", list(no_machines()))
+def test_layers_without_a_distribution_are_refused(layers, message):
+    mask = np.array([True] + [False] * (sum(map(len, layers.biases[::2])) - 1))
+    rows = np.zeros((1, len(mask)))
+    calls = [
+        lambda: log_partition(layers),
+        lambda: log_partition(layers, "ais", betas=3, n_runs=2),
+        lambda: log_partition(layers, "tempering"),
+        lambda: free_energy(layers, rows),
+        lambda: log_likelihood(layers, rows, 1.0),
+        lambda: Gibbs(layers),
+        lambda: ReplicaExchange(layers),
+        lambda: sample_chains(layers, 2, warm_up=1),
+        lambda: impute(layers, rows, mask),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_layers_with_a_distribution_are_taken():
+    W, zeros = np.full((2, 2), 0.49), np.zeros(2)
+    beside = Mixed(((1, Spin()), (1, Gaussian(scale=0.5))))
+    for units, weights in [
+        (("gaussian", "gaussian"), W),
+        ((Gaussian(scale=0.1), Gaussian(scale=2.0)), 4 * W),
+        ((beside, Gaussian(scale=0.5)), 4 * W),
+        (("relu", "relu"), -4 * W),
+        (("poisson", "bernoulli"), 4 * W),
+        # (Not neighbours.)
+        (("poisson", "bernoulli", "bernoulli", "poisson"), 4 * W),
+    ]:
+        n = len(units)
+        layers = Layered(units, (weights,) * (n - 1), (zeros,) * n)
+        draws = sample_chains(layers, 2, 3, warm_up=5, random_state=0)
+        assert np.isfinite(draws).all()
 
 
 def test_names():

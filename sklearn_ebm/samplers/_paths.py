@@ -6,7 +6,7 @@ from scipy.special import expit, logit
 from .._ais import Path
 from .._units import Kind
 from .._validation import check_count
-from ..layered import Layered
+from ..layered import Layered, check_distribution
 from ..units import as_unit, kinds_of
 
 # Least probability of either state of a unit where a path begins, so that what the
@@ -47,6 +47,7 @@ def layered_of(model):
         Its layers, the visible one first.
     """
     if isinstance(model, Layered):
+        check_distribution(model)
         return model
     if isinstance(model, type):
         raise TypeError(f"This takes a fitted model, got the class {model.__name__}.")
