@@ -10,6 +10,7 @@ from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.utils import get_tags
 
 from common import (
+    BRIEF_ESTIMATORS,
     CLASSIFIERS,
     REGRESSORS,
     assert_same,
@@ -185,6 +186,26 @@ def test_parameters_of_a_subclass_may_be_anything(digits):
 
     for own in (True, 10**30):
         assert Own(own=own).fit(digits[:20]).n_iter_ == 1
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [each for each in BRIEF_ESTIMATORS if "output" in each.get_params()],
+    ids=name_of,
+)
+def test_an_output_that_is_set_after_the_fit_is_checked(estimator, digits):
+    model = fitted(estimator).set_params(output="Top")
+    H = np.zeros((2, 3))
+    calls = [
+        lambda: model.transform(digits[:2]),
+        lambda: model.inverse_transform(H),
+        lambda: model.get_feature_names_out(),
+    ]
+    for call in calls:
+        with pytest.raises(
+            ValueError, match="output must be 'top' or 'all', got 'Top'"
+        ):
+            call()
 
 
 def test_unknown_parameter():

@@ -12,7 +12,7 @@ from ..samplers._paths import LEAST_RATE
 from ..units import as_unit
 from ._normaliser import kept_log_z
 from ._sampling import Sampling
-from ._structure import as_made, component_shapes
+from ._structure import as_made, component_shapes, gives_all
 from ._unit_columns import UnitColumns
 
 
@@ -46,8 +46,9 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
         return self._output(*self._read(X, quiet=True))
 
     def _output(self, X, dtype):
+        of_all = gives_all(self)
         means = self._deep(dtype).means(X)
-        return means[-1] if self.output == "top" else np.hstack(means)
+        return np.hstack(means) if of_all else means[-1]
 
     def inverse_transform(self, X):
         """Compute means of the visible units from those of hidden ones.
@@ -68,10 +69,10 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
         X, rows = check_states(self, X, self._n_features_out, "X", quiet=True)
         machine = self._deep(rows.dtype)
         X = dense(X, machine.dtype)
-        if self.output == "top":
-            means = self._deep(machine.dtype, reverse=True).means(X)[-1]
-        else:
+        if gives_all(self):
             means = machine.visible_means(X[:, : len(self.intercepts_[1])])
+        else:
+            means = self._deep(machine.dtype, reverse=True).means(X)[-1]
         return self._columns().decode(means)
 
     def reconstruct(self, X):
@@ -201,7 +202,7 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
     @property
     def _n_features_out(self):
         sizes = [len(component) for component in self.components_]
-        return sizes[-1] if self.output == "top" else sum(sizes)
+        return sum(sizes) if gives_all(self) else sizes[-1]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -20,7 +20,7 @@ from ._bound import Bound
 from ._normaliser import kept_log_z
 from ._sampling import PASS_KEY, OwnDraws
 from ._stack import encoder, means_down, means_up
-from ._structure import component_shapes
+from ._structure import component_shapes, gives_all
 from .rbm import RBM
 
 # Draws of the hidden layers for the bound of every row.
@@ -56,12 +56,13 @@ class FittedDBN(OwnDraws, Transformer):
 
     def _transform(self, X, quiet=False):
         check_is_fitted(self)
+        of_all = gives_all(self)
         X, rows = self._check_use(X, quiet=quiet)
         layers = [X]
         for rbm in self._rbms(recognition=True):
-            below = layers[-1] if self.output == "all" else layers.pop()
+            below = layers[-1] if of_all else layers.pop()
             layers.append(means_up(rbm, below, rows.dtype))
-        return np.hstack(layers[1:]) if self.output == "all" else layers[0]
+        return np.hstack(layers[1:]) if of_all else layers[0]
 
     def inverse_transform(self, X):
         """Compute means of the visible units, given the top layer.
@@ -297,7 +298,7 @@ class FittedDBN(OwnDraws, Transformer):
     @property
     def _n_features_out(self):
         sizes = [len(weights) for weights in self.components_]
-        return sum(sizes) if self.output == "all" else sizes[-1]
+        return sum(sizes) if gives_all(self) else sizes[-1]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

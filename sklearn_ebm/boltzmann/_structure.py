@@ -10,7 +10,7 @@ from numbers import Integral
 
 import numpy as np
 
-from .._validation import Interval, TupleOf
+from .._validation import Interval, TupleOf, check_choice
 from ._columns import owners_of
 
 # What a parameter that says how large hidden layers are may be.
@@ -47,6 +47,13 @@ def as_made(estimator, name):
     """
     made = vars(estimator).get("_made", {})
     return made[name] if name in made else getattr(estimator, name)
+
+
+def gives_all(estimator):
+    """Whether the output is that of all hidden layers, not of the top alone."""
+    # (It may have been set since the fit.)
+    check_choice(estimator.output, "output", ("top", "all"))
+    return estimator.output == "all"
 
 
 def layer_sizes(sizes):
