@@ -257,6 +257,7 @@ def log_partition(
     if method == "ais":
         ais = _ais if bits else _ais_of_units
         return ais(model, check_betas(betas), n_runs, reverse, rng)
+    two_layers(model, "method='tempering'")
     n_sweeps = check_count(betas, "betas", least=LEAST_SWEEPS)
     return _tempering(model, n_sweeps, n_runs, rng)
 

@@ -1,5 +1,6 @@
 """Gibbs chains, conditions, imputation, many samples, and diagnostics."""
 
+from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 
@@ -21,6 +22,7 @@ from reference import (
     state_numbers,
     swept_fields,
 )
+from sklearn_ebm import DBMTransformer
 from sklearn_ebm._gibbs import Layer, run_chains
 from sklearn_ebm._openmp import effective_n_threads, openmp_enabled
 from sklearn_ebm._panels import Panels
@@ -460,6 +462,21 @@ def test_other_layers_are_refused():
     ]:
         with pytest.raises(ValueError, match="two layers of Bernoulli units.*gaussian"):
             call()
+
+
+def test_tempering_is_named_where_the_layers_are_others():
+    X = generator(340).normal(size=(20, 3))
+    model = DBMTransformer((4, 3), visible="gaussian", n_iter=1, random_state=0).fit(X)
+    fresh = deepcopy(model)
+    for call in [
+        lambda: model.sample(2, method="tempering"),
+        lambda: sample_chains(model, 2, method="tempering"),
+        lambda: log_partition(model, "tempering"),
+    ]:
+        with pytest.raises(ValueError, match="^method='tempering' takes two layers"):
+            call()
+    # A refused call uses up no random bits.
+    assert_same(model.sample(2, 3), fresh.sample(2, 3))
 
 
 def test_a_single_layer_is_refused():

@@ -16,8 +16,8 @@ from .._validation import (
 from ..samplers import Gibbs
 from ..samplers._draws import (
     IMPUTING_METHODS,
-    SAMPLING_METHODS,
     SPARE_STEPS,
+    check_method,
     draw,
     fill_in,
 )
@@ -119,7 +119,7 @@ class Sampling(OwnDraws):
         check_is_fitted(self)
         n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=0)
         thinning = check_count(thinning, "thinning", least=1)
-        check_choice(method, "method", SAMPLING_METHODS)
+        check_method(self, method)
         most = 1
         if n_samples is not None:
             most = n_samples = check_count(n_samples, "n_samples", least=1)

@@ -16,7 +16,7 @@ from .._validation import (
 from ..units import as_unit, check_blocks
 from ._chains import Chains, Gibbs
 from ._exchange import ReplicaExchange
-from ._paths import BITS, layers_of
+from ._paths import BITS, layers_of, two_layers
 
 SAMPLING_METHODS = "gibbs", "tempering", "langevin"
 # More random steps than sweeps that `draw` may take. `ReplicaExchange.adapt` takes at
@@ -113,7 +113,7 @@ def draw(model, chains, n_draws, warm_up, thinning, method):
     n_draws = check_count(n_draws, "n_draws", least=1)
     warm_up = check_count(warm_up, "warm_up", least=0)
     thinning = check_count(thinning, "thinning", least=1)
-    check_choice(method, "method", SAMPLING_METHODS)
+    check_method(model, method)
     if method != "tempering":
         time = LANGEVIN_TIME if method == "langevin" else None
         step, look = Gibbs(model, time).step, lambda chains: dense(chains.visible)
@@ -136,6 +136,22 @@ def draw(model, chains, n_draws, warm_up, thinning, method):
         chains = step(chains, thinning)
         draws.append(look(chains))
     return np.stack(draws)
+
+
+def check_method(model, method):
+    """Refuse a method of sampling that there is not, or not for this model.
+
+    Parameters
+    ----------
+    model : estimator or Layered
+        A fitted Boltzmann machine.
+
+    method : str
+        As for `sample_chains`.
+    """
+    check_choice(method, "method", SAMPLING_METHODS)
+    if method == "tempering":
+        two_layers(model, "method='tempering'")
 
 
 def impute(model, X, mask, *, n_gibbs_steps=100, method="mean", random_state=None):

@@ -62,13 +62,16 @@ def layered_of(model):
     return model._layered()
 
 
-def two_layers(model):
+def two_layers(model, what="This"):
     """Return the layered value of a model, folded into two layers of Bernoulli units.
 
     Parameters
     ----------
     model : estimator or Layered
         A fitted Boltzmann machine.
+
+    what : str, default="This"
+        What messages say takes no others.
 
     Returns
     -------
@@ -80,7 +83,7 @@ def two_layers(model):
         kinds = set().union(*(kinds_of(as_unit(unit)) for unit in layers.units))
         names = ", ".join(sorted(Kind(kind).name.lower() for kind in kinds))
         raise ValueError(
-            f"This takes two layers of Bernoulli units, got a machine with {names} "
+            f"{what} takes two layers of Bernoulli units, got a machine with {names} "
             "units."
         )
     return layers
