@@ -208,6 +208,20 @@ def test_an_output_that_is_set_after_the_fit_is_checked(estimator, digits):
             call()
 
 
+@pytest.mark.parametrize(
+    "estimator",
+    [each for each in BRIEF_ESTIMATORS if "early_stopping" in each.get_params()],
+    ids=name_of,
+)
+def test_one_row_is_too_few_to_hold_out_any(estimator, digits):
+    model = clone(estimator).set_params(early_stopping=True)
+    # (As scikit-learn wants it said.)
+    with pytest.raises(
+        ValueError, match="leaves nothing to train on .*n_samples=1 row"
+    ):
+        fit(model, digits[:1])
+
+
 def test_unknown_parameter():
     with pytest.raises(TypeError, match="n_hidden"):
         BernoulliRBM(n_hidden=4)

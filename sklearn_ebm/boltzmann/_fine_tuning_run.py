@@ -15,7 +15,7 @@ class TargetDivision:
 
     def __init__(self, known, fraction, key):
         rows = np.flatnonzero(known)
-        of = f"{len(rows)} rows that have targets"
+        of = f"{len(rows)} targets of n_samples={len(known)} rows"
         self.held_out = np.sort(rows_to_hold_out(rows, fraction, key, of))
         self.training = np.setdiff1d(rows, self.held_out)
 

@@ -99,7 +99,7 @@ class LabelDivision:
 
     def __init__(self, codes, fraction, key):
         labelled = np.flatnonzero(codes >= 0)
-        of = f"{len(labelled)} labels"
+        of = f"{len(labelled)} labels of n_samples={len(codes)} rows"
         self.held_out = np.sort(rows_to_hold_out(labelled, fraction, key, of))
         self.training = np.delete(np.arange(len(codes)), self.held_out)
         self.n_rows = len(self.training)
