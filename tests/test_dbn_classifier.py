@@ -323,6 +323,18 @@ def test_first_partial_fit_pretrains_and_later_ones_do_not(kind, digits, labels)
         np.testing.assert_allclose(W, b, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("value", [0.1, 7.0])
+def test_targets_that_do_not_vary_have_no_scale(value, digits):
+    model = small("regressor", pretrain_n_iter=1)
+    for _ in range(3):
+        model.partial_fit(digits[:70], np.full(70, value))
+        assert model._state["y_scale"] == [1]
+        assert not model._state["y_known"]
+    model.partial_fit(digits[:70], np.arange(70.0))
+    assert model._state["y_scale"] > 1
+    assert model._state["y_known"]
+
+
 @pytest.mark.parametrize("n_first", [1, 10, 120])
 def test_first_rows_together_say_the_scale_of_targets(n_first):
     X, y = load_diabetes(return_X_y=True)

@@ -195,11 +195,25 @@ def column_variances(X, numbers, mean):
         n_rows, numbers = numbers, None
     for chunk in chunks(X, np.float64, numbers=numbers, size=GLANCE):
         total += np.square(chunk - mean).sum(axis=0)
-    return _beyond_rounding(total / n_rows, n_rows, mean)
+    return beyond_rounding(total / n_rows, n_rows, mean)
 
 
-def _beyond_rounding(variance, n_rows, mean):
-    """Variances, exactly 0 where values differ by no more than means are rounded."""
+def beyond_rounding(variance, n_rows, mean):
+    """Return variances, exactly 0 where values differ by no more than means round.
+
+    Parameters
+    ----------
+    variance, mean : ndarray of shape (n_columns,)
+        Variances and means of columns.
+
+    n_rows : int
+        Number of rows that both are of.
+
+    Returns
+    -------
+    variance : ndarray of shape (n_columns,)
+        Variances.
+    """
     rounding = n_rows * np.finfo(float).eps * mean
     return np.where(variance > np.square(rounding), variance, 0.0)
 
@@ -268,7 +282,7 @@ def first_units(columns, X, division, standardize, dtype):
 
 
 def more_units(state, columns, X, division, standardize):
-    """Return what changes in `SCALES` when there are more rows.
+    """Return what changes in what units are divided by when there are more rows.
 
     One row, or a few, do not say by what units are to be standardised. The parameters
     are those of standardised units and stay what they are, but for variances that are
@@ -297,7 +311,7 @@ def more_units(state, columns, X, division, standardize):
     mean = state["visible_offset"] + share * change
     inside = column_variances(X, division.training, division.column_means)
     variance = (1 - share) * (before + share * np.square(change)) + share * inside
-    variance = np.where(new, _beyond_rounding(variance, n_rows, mean), before)
+    variance = np.where(new, beyond_rounding(variance, n_rows, mean), before)
     spread = np.where(variance > 0, variance, 1.0)
     _check_variances(np.where(columns.learned, spread, 1.0), state["components"].dtype)
     changed = {"visible_variance": variance, "visible_scale": np.sqrt(spread)}

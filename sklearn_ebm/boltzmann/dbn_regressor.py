@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 from .._network import Linear
 from .._validation import check_given, refuse_times
 from ._fine_tuned import FineTuned, partial_fit_available
-from ._starts import FEW_ROWS
+from ._starts import FEW_ROWS, beyond_rounding
 
 
 class DBNRegressor(RegressorMixin, FineTuned):
@@ -383,9 +383,10 @@ def _scale_of(values):
     """Mean and standard deviation of the first targets, and whether they are known."""
     # In a unit, a power of two, in which no square overflows or is lost.
     unit = np.ldexp(1.0, np.frexp(np.abs(values).max(axis=0))[1] - 1)
-    scale = (values / unit).std(axis=0) * unit
+    mean, variance = (values / unit).mean(axis=0), (values / unit).var(axis=0)
+    scale = np.sqrt(beyond_rounding(variance, len(values), mean)) * unit
     return {
-        "y_mean": (values / unit).mean(axis=0) * unit,
+        "y_mean": mean * unit,
         "y_scale": np.where(scale > 0, scale, 1.0),
         "y_known": (len(values) >= FEW_ROWS) & (scale > 0),
         "first_targets": values[:FEW_ROWS].copy(),
