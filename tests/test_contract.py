@@ -433,6 +433,10 @@ def test_verbose_prints_a_line_an_iteration(estimator, digits, capsys):
     first = 0
     if hasattr(model, "dbm_variance_"):
         first = model.pretrain_n_iter
+        first += model.pretrain_greedy_n_iter * len(model.components_)
+    elif hasattr(model, "pretrain_n_iter") and not hasattr(model, "coefs_"):
+        if getattr(model, "objective", None) != "multi_prediction":
+            first = model.pretrain_n_iter * len(model.components_)
     elif getattr(model, "pretrain", False) and hasattr(model, "coefs_"):
         first = model.pretrain_n_iter * (model.n_layers_ - 2)
     assert len(lines) == first + model.n_iter_

@@ -214,7 +214,8 @@ class TrainedDBM(Training, FittedDBM):
         """Hidden units of a layer may well say the same of every row; not the top."""
         # (What belongs to a net, which has a title, is spread there.)
         if self.n_iter and not drawn and not hasattr(self, "_title"):
-            warn_of_constant_top(self, self._transform_again(some_rows(X)))
+            means = self._output(some_rows(X), self._dtype())
+            warn_of_constant_top(self, means)
 
     def _store(self, run):
         super()._store(run)
