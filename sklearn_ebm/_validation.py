@@ -1,25 +1,19 @@
-"""Checks of inputs; the only place that touches scikit-learn's private helpers."""
+"""Checks of inputs. This and `_parameters` alone touch scikit-learn's private parts."""
 
 from contextlib import nullcontext
 from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import get_config
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._missing import is_pandas_na
-from sklearn.utils._param_validation import (
-    Interval,
-    Options,
-    StrOptions,
-    make_constraint,
-)
 from sklearn.utils.validation import (
     _check_feature_names_in,
     check_array,
     validate_data,
 )
 
+from ._parameters import is_bool
 from ._rows import Rows, canonical
 from ._warning import warn
 
@@ -67,14 +61,9 @@ except ImportError:
 
 __all__ = [
     "CallbackSupportMixin",
-    "Interval",
-    "Options",
-    "PairOf",
     "FLOATS",
     "ROUNDING",
     "ScoringMonitor",
-    "StrOptions",
-    "TupleOf",
     "as_conditions",
     "as_floats",
     "check_choice",
@@ -86,7 +75,6 @@ __all__ = [
     "check_mask",
     "check_missing",
     "check_names",
-    "check_parameters",
     "check_restored",
     "check_rows",
     "check_states",
@@ -111,76 +99,6 @@ DTYPES = [np.float64, np.float32, np.bool_, np.uint8]
 FLOATS = [np.float64, np.float32]
 # Scaling to [0, 1] may leave values beyond it by so much, from rounding alone.
 ROUNDING = 1e-6
-# What integers may be: all that are larger overflow somewhere.
-INDEX = np.iinfo(np.intp)
-
-
-class PairOf(Interval):
-    """Constraint on a parameter: a tuple of two numbers of an interval."""
-
-    def is_satisfied_by(self, val):
-        """Whether a value keeps to the constraint."""
-        is_number = super().is_satisfied_by
-        return isinstance(val, tuple) and len(val) == 2 and all(map(is_number, val))
-
-    def __str__(self):
-        return f"a tuple of two, each {super().__str__()}"
-
-
-class TupleOf(Interval):
-    """Constraint on a parameter: a tuple, list or array, not empty, of such numbers."""
-
-    def is_satisfied_by(self, val):
-        """Whether a value keeps to the constraint."""
-        is_number = super().is_satisfied_by
-        if isinstance(val, np.ndarray):
-            val = val.tolist()
-        return isinstance(val, (tuple, list)) and bool(val) and all(map(is_number, val))
-
-    def __str__(self):
-        return f"a tuple of numbers, each {super().__str__()}"
-
-
-def check_parameters(estimator):
-    """Refuse constructor parameters outside the estimator's constraints."""
-    if get_config()["skip_parameter_validation"]:
-        return
-    estimator._validate_params()
-    for name, value in estimator.get_params(deep=False).items():
-        # (Parameters that a subclass adds may have no constraints.)
-        constraints = estimator._parameter_constraints.get(name, "no_validation")
-        wrong = None if constraints == "no_validation" else _wrong(value, constraints)
-        if wrong:
-            wanted = " or ".join(str(make_constraint(each)) for each in constraints)
-            raise ValueError(
-                f"The {name!r} parameter of {type(estimator).__name__} must be "
-                f"{wanted}, but {wrong}. Got {value!r} instead."
-            )
-
-
-def _wrong(value, constraints):
-    """What a number, or one of several, is that it must not be; None if all is well.
-
-    To scikit-learn True is a number, and an integer is one of any size.
-    """
-    several = isinstance(value, (tuple, list)) or getattr(value, "ndim", 0) == 1
-    parts = value if several else [value]
-    if any(map(_is_bool, parts)) and not any(map(_takes_bools, constraints)):
-        return "no bool"
-    integers = [part for part in parts if isinstance(part, Integral)]
-    if any(not INDEX.min <= part <= INDEX.max for part in integers):
-        return f"no int beyond {INDEX.max}"
-    return None
-
-
-def _is_bool(value):
-    return isinstance(value, (bool, np.bool_))
-
-
-def _takes_bools(constraint):
-    """Whether True and False are more to a constraint than the numbers 1 and 0."""
-    named = isinstance(constraint, str) and constraint in ("boolean", "verbose")
-    return named or getattr(constraint, "type", None) is bool
 
 
 def is_watched(estimator):
@@ -504,7 +422,7 @@ def check_restored(estimator, shapes):
 
 def check_count(value, name, *, least):
     """An integer argument of a method, at least `least`."""
-    if _is_bool(value) or not isinstance(value, (int, np.integer)):
+    if is_bool(value) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name} must be an integer >= {least}, got {value!r}.")
     if value < least:
         raise ValueError(f"{name} must be an integer >= {least}, got {value!r}.")

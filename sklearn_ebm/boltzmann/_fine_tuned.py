@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from .._machines import some_rows
 from .._network import Dropout, Network, outputs
+from .._parameters import Interval, StrOptions, TupleOf, check_parameters
 from .._training import (
     minibatch_rates,
     refuse_early_stopping,
@@ -19,10 +20,6 @@ from .._training import (
 from .._transformer import Transformer
 from .._validation import (
     CallbackSupportMixin,
-    Interval,
-    StrOptions,
-    TupleOf,
-    check_parameters,
     check_rows,
     dense,
     random_key,

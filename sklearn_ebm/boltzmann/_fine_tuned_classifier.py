@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
 from .._network import Softmax
-from .._validation import StrOptions
+from .._parameters import StrOptions
 from ._fine_tuned import FineTuned, partial_fit_available
 from ._labels import check_classes, check_labels, codes_of
 from ._predicted_labels import PredictedLabels, validation_of

@@ -10,7 +10,8 @@ from numbers import Integral
 
 import numpy as np
 
-from .._validation import Interval, TupleOf, check_choice
+from .._parameters import Interval, TupleOf
+from .._validation import check_choice
 from ._columns import owners_of
 
 # What a parameter that says how large hidden layers are may be.

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from .._machines import weighted_sums
 from .._missing import N_FIRST_SWEEPS, DrawnValues
+from .._parameters import Interval, PairOf, StrOptions, check_parameters
 from .._tempering import TemperedChains
 from .._trainer import Trainer
 from .._training import (
@@ -22,10 +23,6 @@ from .._training import (
 )
 from .._validation import (
     CallbackSupportMixin,
-    Interval,
-    PairOf,
-    StrOptions,
-    check_parameters,
     check_rows,
     check_values,
     random_key,

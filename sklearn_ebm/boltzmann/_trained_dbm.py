@@ -7,9 +7,9 @@ from scipy.special import expit, logit
 
 from .._machines import some_rows
 from .._mean_field import MeanField
+from .._parameters import Interval, StrOptions
 from .._unit_trainer import UnitTrainer
 from .._units import Kind
-from .._validation import Interval, StrOptions
 from ..layered import blocks, connections, unfolded
 from ..monitoring import warn_of_constant_top
 from ..units import any_unbounded, as_unit

@@ -6,8 +6,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._machines import weighted_sums
 from .._missing import fill_mean_field, missing_values
+from .._parameters import StrOptions
 from .._units import Kind
-from .._validation import StrOptions, as_floats, check_rows
+from .._validation import as_floats, check_rows
 from ..samplers._paths import LEAST_RATE
 from ..units import BY_NAME, Unit, check_pair, with_gaussian
 from ._columns import Columns

@@ -7,9 +7,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._machines import Machine
+from .._parameters import Interval
 from .._unit_trainer import UnitTrainer
 from .._units import Kind
-from .._validation import Interval, check_states
+from .._validation import check_states
 from ..layered import Layered
 from ..units import any_unbounded, as_unit, check_pair, kinds_of
 from ._columns import range_of

@@ -2,7 +2,7 @@
 
 from numbers import Integral, Real
 
-from .._validation import Interval, StrOptions
+from .._parameters import Interval, StrOptions
 from ._trained import TrainedRBM
 
 

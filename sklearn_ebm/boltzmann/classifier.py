@@ -8,6 +8,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
 from .._classifier import ClassifierTrainer
+from .._parameters import Interval, StrOptions, check_parameters
 from .._rows import Rows
 from .._training import (
     Run,
@@ -15,15 +16,7 @@ from .._training import (
     share_held_out,
     undone_if_in_vain,
 )
-from .._validation import (
-    CallbackSupportMixin,
-    Interval,
-    StrOptions,
-    check_parameters,
-    check_rows,
-    random_key,
-    with_callbacks,
-)
+from .._validation import CallbackSupportMixin, check_rows, random_key, with_callbacks
 from ..monitoring import Stopping, enter_epoch
 from ._fitted_classifier import FittedClassifier, scores_of
 from ._labels import LabelDivision, check_classes, check_labels, codes_of

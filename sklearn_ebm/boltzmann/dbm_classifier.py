@@ -5,7 +5,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._validation import Interval, PairOf, StrOptions
+from .._parameters import Interval, PairOf, StrOptions
 from ._fine_tuned_classifier import FineTunedClassifier
 from ._multi_prediction import MultiPrediction
 from ._unrolled import Unrolled

@@ -7,16 +7,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._machines import some_rows
+from .._parameters import Interval, StrOptions, TupleOf, check_parameters
 from .._training import check_finite, epoch_order, minibatch_rates, undone_if_in_vain
-from .._validation import (
-    CallbackSupportMixin,
-    Interval,
-    StrOptions,
-    TupleOf,
-    check_parameters,
-    check_rows,
-    with_callbacks,
-)
+from .._validation import CallbackSupportMixin, check_rows, with_callbacks
 from ..monitoring import enter_epoch, machine_in_words, warn_of_constant_top
 from ._fitted_dbn import FittedDBN
 from ._sampling import UP_DOWN_KEY

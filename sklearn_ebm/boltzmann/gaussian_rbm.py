@@ -2,7 +2,7 @@
 
 from numbers import Real
 
-from .._validation import Interval, StrOptions
+from .._parameters import Interval, StrOptions
 from ..units import Gaussian
 from ._unit_rbm import UnitsRBM
 from .rbm import RBM

@@ -9,16 +9,10 @@ from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import check_is_fitted
 
 from .._missing import fill_exactly
+from .._parameters import Interval, check_parameters
 from .._training import undone_if_in_vain
 from .._unit_paths import state_counts
-from .._validation import (
-    Interval,
-    check_parameters,
-    check_table,
-    input_names,
-    is_nan,
-    random_generator,
-)
+from .._validation import check_table, input_names, is_nan, random_generator
 from ._columns import Columns, owners_of, part_of
 from ._structure import as_made
 from .rbm import RBM

@@ -6,13 +6,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._missing import missing_values
-from .._validation import (
-    Interval,
-    StrOptions,
-    check_choice,
-    check_rows,
-    column_indices,
-)
+from .._parameters import Interval, StrOptions
+from .._validation import check_choice, check_rows, column_indices
 from ..layered import blocks
 from ..units import Mixed, Unit
 from ._columns import places_of

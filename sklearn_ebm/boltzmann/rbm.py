@@ -2,7 +2,7 @@
 
 from numbers import Real
 
-from .._validation import Interval, StrOptions
+from .._parameters import Interval, StrOptions
 from ..units import BY_NAME, Unit
 from ._unit_columns import VISIBLE
 from ._unit_rbm import UnitsRBM

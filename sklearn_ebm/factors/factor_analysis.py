@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 
+from .._parameters import Interval, StrOptions, check_parameters
 from .._training import undone_if_in_vain
-from .._validation import Interval, StrOptions, check_parameters
 from .._warning import warn
 from ._base import (
     GaussianFactors,

@@ -10,17 +10,14 @@ from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from .._parameters import Interval, Options, StrOptions, check_parameters
 from .._products import single_threaded_blas
 from .._training import undone_if_in_vain
 from .._transformer import Transformer
 from .._validation import (
-    Interval,
-    Options,
-    StrOptions,
     check_count,
     check_floats,
     check_latent,
-    check_parameters,
     check_restored,
     random_generator,
     random_key,

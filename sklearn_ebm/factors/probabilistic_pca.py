@@ -8,8 +8,8 @@ from scipy.optimize import brentq
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
+from .._parameters import Interval, StrOptions, check_parameters
 from .._training import undone_if_in_vain
-from .._validation import Interval, StrOptions, check_parameters
 from .._warning import warn
 from ._base import GaussianFactors, Progress, check_all_seen, signs_of
 from ._em import ExpectationMaximisation, step

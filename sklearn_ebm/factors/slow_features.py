@@ -9,16 +9,10 @@ from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .._parameters import Interval, StrOptions, check_parameters
 from .._training import undone_if_in_vain
 from .._transformer import Transformer
-from .._validation import (
-    Interval,
-    StrOptions,
-    check_floats,
-    check_latent,
-    check_parameters,
-    check_restored,
-)
+from .._validation import check_floats, check_latent, check_restored
 from .._warning import warn
 from ._base import signs_of
 from ._profile import check_variances

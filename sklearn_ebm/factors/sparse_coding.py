@@ -8,16 +8,14 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from .._parameters import Interval, StrOptions, check_parameters
 from .._training import undone_if_in_vain
 from .._transformer import Transformer
 from .._validation import (
     FLOATS,
     CallbackSupportMixin,
-    Interval,
-    StrOptions,
     check_floats,
     check_latent,
-    check_parameters,
     check_restored,
     random_key,
     with_callbacks,

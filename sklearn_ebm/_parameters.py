@@ -1,0 +1,94 @@
+"""Parameters of constructors: constraints, and the check that they keep to them."""
+
+from numbers import Integral
+
+import numpy as np
+from sklearn import get_config
+from sklearn.utils._param_validation import (
+    Interval,
+    Options,
+    StrOptions,
+    make_constraint,
+)
+
+__all__ = [
+    "Interval",
+    "Options",
+    "PairOf",
+    "StrOptions",
+    "TupleOf",
+    "check_parameters",
+    "is_bool",
+]
+
+# What integers may be: all that are larger overflow somewhere.
+INDEX = np.iinfo(np.intp)
+
+
+class PairOf(Interval):
+    """Constraint on a parameter: a tuple of two numbers of an interval."""
+
+    def is_satisfied_by(self, val):
+        """Whether a value keeps to the constraint."""
+        is_number = super().is_satisfied_by
+        return isinstance(val, tuple) and len(val) == 2 and all(map(is_number, val))
+
+    def __str__(self):
+        return f"a tuple of two, each {super().__str__()}"
+
+
+class TupleOf(Interval):
+    """Constraint on a parameter: a tuple, list or array, not empty, of such numbers."""
+
+    def is_satisfied_by(self, val):
+        """Whether a value keeps to the constraint."""
+        is_number = super().is_satisfied_by
+        if isinstance(val, np.ndarray):
+            val = val.tolist()
+        return isinstance(val, (tuple, list)) and bool(val) and all(map(is_number, val))
+
+    def __str__(self):
+        return f"a tuple of numbers, each {super().__str__()}"
+
+
+def check_parameters(estimator):
+    """Refuse constructor parameters outside the estimator's constraints."""
+    if get_config()["skip_parameter_validation"]:
+        return
+    estimator._validate_params()
+    for name, value in estimator.get_params(deep=False).items():
+        # (Parameters that a subclass adds may have no constraints.)
+        constraints = estimator._parameter_constraints.get(name, "no_validation")
+        wrong = None if constraints == "no_validation" else _wrong(value, constraints)
+        if wrong:
+            wanted = " or ".join(str(make_constraint(each)) for each in constraints)
+            raise ValueError(
+                f"The {name!r} parameter of {type(estimator).__name__} must be "
+                f"{wanted}, but {wrong}. Got {value!r} instead."
+            )
+
+
+def _wrong(value, constraints):
+    """What a number, or one of several, is that it must not be; None if all is well.
+
+    To scikit-learn True is a number, and an integer is one of any size.
+    """
+    several = isinstance(value, (tuple, list)) or getattr(value, "ndim", 0) == 1
+    parts = value if several else [value]
+    if any(map(is_bool, parts)) and not any(map(_takes_bools, constraints)):
+        return "no bool"
+    integers = [part for part in parts if isinstance(part, Integral)]
+    if any(not INDEX.min <= part <= INDEX.max for part in integers):
+        return f"no int beyond {INDEX.max}"
+    return None
+
+
+def is_bool(value):
+    """Whether a value is True or False, of Python's or NumPy's."""
+    return isinstance(value, (bool, np.bool_))
+
+
+def _takes_bools(constraint):
+    """Whether True and False are more to a constraint than the numbers 1 and 0."""
+    named = isinstance(constraint, str) and constraint in ("boolean", "verbose")
+    return named or getattr(constraint, "type", None) is bool
