@@ -214,6 +214,39 @@ def undone_if_in_vain(method):
     return trains
 
 
+def told_of(callbacks, name, n_tasks, **given):
+    """Yield the numbers of tasks, of each of which callbacks are told.
+
+    Parameters
+    ----------
+    callbacks : callback context or None
+        That of what the tasks are parts of. With None there is nobody to tell.
+
+    name : str
+        What a task is called.
+
+    n_tasks : int
+        How many there are, unless a callback stops them.
+
+    **given : dict
+        The estimator and the data that callbacks are told of.
+
+    Yields
+    ------
+    number : int
+        Of a task that begins. It ends when the next one is asked for.
+    """
+    for number in range(n_tasks):
+        if callbacks is None:
+            yield number
+            continue
+        task = callbacks.subcontext(task_name=name)
+        task.call_on_fit_task_begin(**given)
+        yield number
+        if task.call_on_fit_task_end(**given):
+            return
+
+
 class Run:
     """The epochs of one call of `fit` or `partial_fit`.
 

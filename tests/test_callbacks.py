@@ -15,7 +15,14 @@ from common import (
     every_rbm,
     outputs,
 )
-from sklearn_ebm import RBM, BernoulliRBM, DBNClassifier, DBNTransformer
+from sklearn_ebm import (
+    RBM,
+    BernoulliRBM,
+    DBMClassifier,
+    DBMTransformer,
+    DBNClassifier,
+    DBNTransformer,
+)
 from sklearn_ebm.monitoring import TrainingMonitor
 
 
@@ -209,6 +216,41 @@ def test_callback_stops_below_the_labels(stop_at, digits, labels, callbacks):
 
 
 # ---- A progress bar ----
+
+
+class PretrainingStopper(PropagatedRecorder):
+    """Stops at the end of the second of what is not an epoch of the whole."""
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        super().on_fit_task_end(estimator, context)
+        before = context.task_name in ("pretraining epoch", "up-down epoch")
+        return before and self.events.count(("end", context.task_name)) == 2
+
+
+@pytest.mark.parametrize("stops", [False, True])
+@pytest.mark.parametrize(
+    "model, name, n_told, n_epochs",
+    [
+        (DBMTransformer((4, 3), n_iter=2, pretrain_n_iter=3), "pretraining", 6, 2),
+        (DBNTransformer((4, 3), n_iter=2, up_down_n_iter=3), "up-down", 3, 4),
+        (DBNClassifier((4, 3), n_iter=5, pretrain_n_iter=3), None, 0, 11),
+        (DBMClassifier((4, 3), n_iter=5, pretrain_n_iter=3), "pretraining", 40, 8),
+    ],
+    ids=str,
+)
+def test_callbacks_are_told_of_what_comes_before_or_after(
+    model, name, n_told, n_epochs, stops, digits, labels, callbacks
+):
+    recorder = PretrainingStopper() if stops else PropagatedRecorder()
+    model = clone(model).set_params(random_state=0).set_callbacks(recorder)
+    model.fit(digits[:60], labels[:60])
+    told = recorder.events.count(("end", f"{name} epoch"))
+    assert told == recorder.events.count(("begin", f"{name} epoch"))
+    assert told == (min(2, n_told) if stops else n_told)
+    assert recorder.n_epochs == n_epochs  # of the whole, and of machines in a stack
+    without = clone(model).set_callbacks().fit(digits[:60], labels[:60])
+    same = model.transform(digits[:60]) == without.transform(digits[:60])
+    assert same.all() == (not stops or name is None)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ BERNOULLI = as_unit("bernoulli")
 RATE, UNBOUNDED_RATE = 0.1, 0.01
 
 
-def pretrain(estimator, X, rows, division):
+def pretrain(estimator, X, rows, division, epochs):
     """Train the layers of an estimator one by one, in place: its `_state` changes.
 
     When interrupted, it has what they have learned so far.
@@ -44,6 +44,10 @@ def pretrain(estimator, X, rows, division):
     division : Division
         Which rows are trained on.
 
+    epochs : iterator
+        Its next element is asked for before every epoch; where there is none, that is
+        the end of the pretraining.
+
     References
     ----------
     .. [1] R. Salakhutdinov, G. E. Hinton, "Deep Boltzmann machines", AISTATS 2009.
@@ -55,6 +59,8 @@ def pretrain(estimator, X, rows, division):
         trainer = _trainer(estimator, rows, part)
         run = Run(trainer, division)
         for epoch in range(estimator.pretrain_n_iter):
+            if next(epochs, None) is None:
+                return
             rates = minibatch_rates(
                 _learning_rate(estimator, part.k),
                 estimator.learning_rate_schedule,

@@ -27,7 +27,7 @@ from .._validation import (
 )
 from ..monitoring import enter_epoch
 from ._fine_tuning_run import FineTuning, TargetDivision
-from ._stack import new_stack, one_a_layer, pretrain, recognition
+from ._stack import LayerTasks, new_stack, one_a_layer, pretrain, recognition
 from ._starts import random_params, spread_fields
 from ._structure import LAYER_SIZES, check_structure, layer_sizes, sizes_in_words
 
@@ -126,10 +126,11 @@ class FineTuned(CallbackSupportMixin, Transformer):
             return self
         if goes_on:
             self._go_on(targets)
-        callbacks = self._init_callback_context(max_subtasks=self.n_iter)
+        n_tasks = self.n_iter if goes_on else self._n_pretrained + self.n_iter
+        callbacks = self._init_callback_context(max_subtasks=n_tasks)
         callbacks.call_on_fit_task_begin(estimator=self, **given)
         if not goes_on:
-            self._start(X)
+            self._start(X, LayerTasks(callbacks, estimator=self, **given))
         run = FineTuning(self, self._inputs(X, True), targets, division)
         try:
             self._fine_tune(run, callbacks, given)
@@ -266,13 +267,18 @@ class FineTuned(CallbackSupportMixin, Transformer):
         sizes = [rows.n_columns, *self._sizes(), state["n_outputs"]]
         return random_params(sizes, rows.dtype, rng)
 
-    def _start(self, X):
+    @property
+    def _n_pretrained(self):
+        """How many machines are trained before the net."""
+        return len(self._sizes()) if self.pretrain else 0
+
+    def _start(self, X, tasks=None):
         """Pretrain a new net, if it is to be, and publish it.
 
         Not before: data that the pretraining refuses leave the net that there was.
         """
         if self.pretrain:
-            self._pretrain(X)
+            self._pretrain(X, tasks)
             self._spread(X)
         self._publish()
 
@@ -280,7 +286,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         """Make the parameters in the state the public ones."""
         self.__dict__.update(self._public(self._state["params"], self._state))
 
-    def _pretrain(self, X):
+    def _pretrain(self, X, tasks):
         """Put what a stack of RBMs learns from X in place of the hidden layers."""
         rbms = new_stack(
             self,
@@ -292,7 +298,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
             **PRETRAINING,
         )
         try:
-            pretrain(rbms, X)
+            pretrain(rbms, X, tasks=tasks)
         finally:
             # An interrupted stack is as far as it got.
             if all(hasattr(rbm, "components_") for rbm in rbms):

@@ -317,7 +317,7 @@ class MultiPrediction:
         """Numbers of units of the layers of the machine, the visible ones first."""
         return [n_features + n_outputs, *model._sizes()]
 
-    def pretrain(self, model, X, rng):
+    def pretrain(self, model, X, rng, tasks):
         """The machine is trained with the labels from the first."""
 
     def inputs(self, model, X, training):

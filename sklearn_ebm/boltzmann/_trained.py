@@ -88,6 +88,8 @@ class Training(CallbackSupportMixin, TransformerMixin):
 
     # Parameters that the use of a model asks for `as_made`.
     _kept = ()
+    # How many epochs of pretraining come before those of a new machine.
+    _n_pretrained = 0
 
     @undone_if_in_vain
     @with_callbacks
@@ -120,7 +122,8 @@ class Training(CallbackSupportMixin, TransformerMixin):
             division = self._go_on(data, rows, n_seen=0)
         else:
             division = self._initialise(data, rows)
-        callbacks = self._init_callback_context(max_subtasks=self.n_iter)
+        n_before = 0 if goes_on else self._n_pretrained
+        callbacks = self._init_callback_context(max_subtasks=n_before + self.n_iter)
         given = {"X": X, "y": y}
         callbacks.call_on_fit_task_begin(estimator=self, **given)
         monitor = stopping = None
@@ -131,7 +134,7 @@ class Training(CallbackSupportMixin, TransformerMixin):
         run = Run(self._trainer(rows), division, monitor, stopping, self._tempered())
         try:
             if not goes_on:
-                self._prepare(run, data, rows)
+                self._prepare(run, data, rows, callbacks, given)
             for epoch, rates, averaging in run.epochs(
                 self, self._rate(), callbacks, given
             ):
@@ -229,7 +232,7 @@ class Training(CallbackSupportMixin, TransformerMixin):
             fill=drawn and drawn.fill,
         )
 
-    def _prepare(self, run, X, rows):
+    def _prepare(self, run, X, rows, callbacks, given):
         """Do what comes before the first epoch, if anything does."""
 
     def _drawn_values(self, goes_on):

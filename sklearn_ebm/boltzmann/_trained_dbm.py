@@ -8,6 +8,7 @@ from scipy.special import expit, logit
 from .._machines import some_rows
 from .._mean_field import MeanField
 from .._parameters import Interval, StrOptions
+from .._training import told_of
 from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from ..layered import blocks, connections, unfolded
@@ -174,12 +175,20 @@ class TrainedDBM(Training, FittedDBM):
             trainer.clip = CLIP
         return trainer
 
-    def _prepare(self, run, X, rows):
+    @property
+    def _n_pretrained(self):
+        return self.pretrain_n_iter * len(self._hidden_sizes)
+
+    def _prepare(self, run, X, rows, callbacks, given):
         """Pretrain the layers one by one; when interrupted, keep what there is."""
         if not self.pretrain_n_iter:
             return
+        epochs = told_of(
+            callbacks, "pretraining epoch", self._n_pretrained, estimator=self, **given
+        )
         try:
-            pretrain(self, X, rows, run.division)
+            pretrain(self, X, rows, run.division, epochs)
+            next(epochs, None)  # the last one has ended
         finally:
             run.trainer = self._trainer(rows)
 

@@ -42,7 +42,7 @@ class Unrolled:
         }
         return random_params(net_sizes(layers, state["n_outputs"]), rows.dtype, rng)
 
-    def pretrain(self, model, X, rng):
+    def pretrain(self, model, X, rng, tasks):
         """Train the machine, and put what it has learned in place of hidden layers."""
         dbm = DBMTransformer(
             tuple(model._sizes()),
@@ -61,7 +61,8 @@ class Unrolled:
         dbm._greedy_chains_persist = PRETRAINING["persistent"]
         dbm._title = f"{type(model).__name__}, pretraining"
         try:
-            dbm.fit(X)
+            with tasks.around(dbm):
+                dbm.fit(X)
         finally:
             # An interrupted machine is as far as it got.
             if hasattr(dbm, "components_"):

@@ -8,6 +8,7 @@ from sklearn.utils import check_random_state
 from .._parameters import Interval, PairOf, StrOptions
 from ._fine_tuned_classifier import FineTunedClassifier
 from ._multi_prediction import MultiPrediction
+from ._stack import LayerTasks
 from ._unrolled import Unrolled
 
 UNROLLED, PREDICTING = Unrolled(), MultiPrediction()
@@ -393,9 +394,13 @@ class DBMClassifier(FineTunedClassifier):
     def _first_params(self, rows, state, rng):
         return self._way.first_params(self, rows, state, rng)
 
-    def _pretrain(self, X):
+    @property
+    def _n_pretrained(self):
+        return 1 if self.objective == "fine_tuning" else 0
+
+    def _pretrain(self, X, tasks):
         rng = check_random_state(self._state["stack_seed"])
-        self._way.pretrain(self, X, rng)
+        self._way.pretrain(self, X, rng, tasks or LayerTasks())
 
     def _spread(self, X):
         if self._way is UNROLLED:

@@ -8,7 +8,13 @@ from sklearn.utils import check_random_state
 
 from .._machines import some_rows
 from .._parameters import Interval, StrOptions, TupleOf, check_parameters
-from .._training import check_finite, epoch_order, minibatch_rates, undone_if_in_vain
+from .._training import (
+    check_finite,
+    epoch_order,
+    minibatch_rates,
+    told_of,
+    undone_if_in_vain,
+)
 from .._validation import CallbackSupportMixin, check_rows, with_callbacks
 from ..monitoring import enter_epoch, machine_in_words, warn_of_constant_top
 from ._fitted_dbn import FittedDBN
@@ -288,9 +294,11 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         tasks = LayerTasks(callbacks, **given)
         self._train_layers(rbms, X, goes_on, tasks=tasks)
         if self.up_down_n_iter and not tasks.stopped:
-            task = callbacks.subcontext(task_name="up-down")
+            n_epochs = self.up_down_n_iter
+            task = callbacks.subcontext(task_name="up-down", max_subtasks=n_epochs)
             task.call_on_fit_task_begin(**given)
-            self._train_up_down(X, self.up_down_n_iter)
+            epochs = told_of(task, "up-down epoch", n_epochs, **given)
+            self._train_up_down(X, n_epochs, epochs)
             task.call_on_fit_task_end(**given)
         if np.any(self.n_iter):
             warn_of_constant_top(self, self._transform(some_rows(X), quiet=True))
@@ -324,7 +332,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         together = goes_on and (self.up_down_n_iter or self._untied)
         rbms, X = self._begin(X, goes_on, together)
         if together:
-            self._train_up_down(X, 1)
+            self._train_up_down(X, 1, [0])
         else:
             self._train_layers(rbms, X, goes_on, "partial_fit")
         return self
@@ -442,14 +450,14 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
             fitted["n_categories_"] = first.n_categories_
         self.__dict__.update(fitted)
 
-    def _train_up_down(self, X, n_epochs):
+    def _train_up_down(self, X, n_epochs, epochs):
         """Train all layers together, and keep what they have come to."""
         first, key = self._rbm(0), self._stack[-1]["_state"]["key"] ^ UP_DOWN_KEY
         run = UpDown.of(first, self, key, self._up_down_step)
         encode, n_rows = encoder(first), X.shape[0]
         n_batches = -(-n_rows // self.batch_size)
         try:
-            for epoch in range(n_epochs):
+            for epoch in epochs:
                 begin, error = time.perf_counter(), 0.0
                 rates = minibatch_rates(
                     self.up_down_learning_rate,
