@@ -17,7 +17,7 @@ DEAR_ROWS = 100
 # every row of the sample is dead or saturated.
 IDLE = 0.01
 # Largest standard deviation of the means of units that are as good as constant.
-CONSTANT = 0.01
+LEAST_DEVIATION = 0.01
 # A machine of many units may well have so large a share of idle ones.
 IDLE_SHARE = 0.05
 
@@ -220,7 +220,7 @@ def warn_of_constant_units(layer, means, remedy):
         What may help, beside more epochs and real units.
     """
     most = means.std(axis=0, dtype=np.float64).max()
-    if len(means) > 1 and most < CONSTANT:
+    if len(means) > 1 and most < LEAST_DEVIATION:
         warn(
             f"The {layer} hardly tells rows apart: over {len(means)} training rows no "
             f"unit's mean has a standard deviation above {most:.2g}. Try more epochs, "

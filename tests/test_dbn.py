@@ -3,6 +3,7 @@
 import copy
 import itertools
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 from scipy.special import expit, logsumexp
 from scipy.stats import chisquare, norm, t
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from threadpoolctl import threadpool_limits
 
 from common import (
@@ -302,6 +303,17 @@ def test_training_makes_no_dense_copy_of_the_data(container):
     # The means of two layers, in float32, and a chunk of rows; the data as float32
     # are 25 MB, as they are 6 and, in CSR, 3.
     assert peak < 4 * 8_000 * (8 + 6) + 4e6
+
+
+def test_tables_with_names_are_fitted_without_a_warning(binary_digits):
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame(binary_digits[:100, 20:30]).add_prefix("pixel")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # (Which the top of so short a training may deserve.)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = DBNTransformer((6, 5), n_iter=1, random_state=0).fit(X)
+    assert list(model.feature_names_in_) == list(X.columns)
 
 
 def test_history_has_the_epochs_of_all_layers_in_order(digits):

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -346,6 +347,30 @@ def test_first_rows_together_say_the_scale_of_targets(n_first):
             model.partial_fit(X[start : start + 20], y[start : start + 20])
     # (A linear regression has 0.52.)
     assert model.score(X, y) > 0.45
+
+
+def test_a_fit_settles_the_scale_of_targets(digits, labels):
+    X, y = digits[:60], labels[:60].astype(float)
+    model = DBNRegressor((9,), n_iter=20, pretrain_n_iter=1, random_state=0).fit(X, y)
+    scale, before = model._state["y_scale"], model.score(X, y)
+    model.partial_fit(X[:1], 10 * y[:1] + 50)
+    assert_same(model._state["y_scale"], scale)
+    assert abs(model.score(X, y) - before) < 0.2
+
+
+def test_wide_sparse_rows_are_made_dense_a_few_at_a_time():
+    X = sp.random(320, 100_000, 1e-3, "csr", np.float32, random_state=0)
+    model = DBNClassifier((2,), n_iter=1, pretrain_n_iter=1, random_state=0)
+    peaks = []
+    for pretrain in (False, True):
+        tracemalloc.start()
+        try:
+            clone(model).set_params(pretrain=pretrain).fit(X > 0, np.arange(320) % 2)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    # 300 rows are 120 MB.
+    assert peaks[1] < peaks[0] + 60e6
 
 
 def test_scale_of_targets_stays_once_it_is_known(digits, labels):

@@ -68,3 +68,13 @@ def test_a_top_that_is_as_good_as_constant_has_a_warning(model, visible):
     constant = top(X).std(axis=0).max() < 0.01
     said = any("hardly tells rows apart" in str(each.message) for each in caught)
     assert said == constant == (visible == "bernoulli")
+
+
+def test_labels_of_a_single_class_deserve_no_warning():
+    X, _ = load_iris(return_X_y=True)
+    model = DBNClassifier(
+        (8, 5), objective="generative", n_iter=2, visible="gaussian", random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.fit(scale(X), np.zeros(150, int))

@@ -252,7 +252,7 @@ def _values(X, start, stop, known):
     if sp.issparse(X):
         pieces = _stored(X.tocsr(), start, stop)
     else:
-        pieces = chunks(X, X.dtype, lambda rows: rows[:, start:stop], size=GLANCE)
+        pieces = chunks(X[:, start:stop], X.dtype, size=GLANCE)
     for piece in pieces:
         given = known(piece)
         yield piece if given.all() else piece[given]

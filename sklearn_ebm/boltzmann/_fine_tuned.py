@@ -21,7 +21,6 @@ from .._transformer import Transformer
 from .._validation import (
     CallbackSupportMixin,
     check_rows,
-    dense,
     random_key,
     with_callbacks,
 )
@@ -131,6 +130,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         callbacks.call_on_fit_task_begin(estimator=self, **given)
         if not goes_on:
             self._start(X, LayerTasks(callbacks, estimator=self, **given))
+            self._state["settled"] = True  # the scale of what it has learned from
         run = FineTuning(self, self._inputs(X, True), targets, division)
         try:
             self._fine_tune(run, callbacks, given)
@@ -313,7 +313,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         """Let the pretrained hidden layers vary as those of a net must to learn."""
         inputs = self._inputs(X, True)
         params = self._state["params"]
-        spread_fields(params, dense(some_rows(inputs), params[0].dtype))
+        spread_fields(params, some_rows(inputs))
 
     def _fine_tune(self, run, callbacks, given):
         """Train for n_iter epochs, or until something says that it is enough."""

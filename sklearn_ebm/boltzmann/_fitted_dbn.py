@@ -56,12 +56,14 @@ class FittedDBN(OwnDraws, Transformer):
 
     def _transform(self, X, quiet=False):
         check_is_fitted(self)
-        of_all = gives_all(self)
         X, rows = self._check_use(X, quiet=quiet)
-        layers = [X]
+        return self._output(X, rows.dtype)
+
+    def _output(self, X, dtype):
+        of_all, layers = gives_all(self), [X]
         for rbm in self._rbms(recognition=True):
             below = layers[-1] if of_all else layers.pop()
-            layers.append(means_up(rbm, below, rows.dtype))
+            layers.append(means_up(rbm, below, dtype))
         return np.hstack(layers[1:]) if of_all else layers[0]
 
     def inverse_transform(self, X):

@@ -112,7 +112,7 @@ def train(model, X, y, classes=None, callbacks=None):
             H = means_below(below, X_checked, dtype)
             with tasks.around(top):
                 (top.partial_fit if steps else top.fit)(H, labels, **more)
-            if not steps and model.n_iter:
+            if not steps and model.n_iter and len(top.classes_) > 1:
                 warn_of_constant_units(
                     f"layer of labels of {type(model).__name__}",
                     top.predict_proba(some_rows(H)),

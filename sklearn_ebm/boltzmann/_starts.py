@@ -256,8 +256,8 @@ def first_units(columns, X, division, standardize, dtype):
     -------
     start : dict of ndarray of shape (n_visible,)
         "shift" and "scale" (what is subtracted from units, and what they are divided
-        by then); "bias" and "variance", so shifted and scaled; "visible_scale", the
-        standard deviations.
+        by then); "bias" and "variance", so shifted and scaled; "visible_variance" (0
+        of constant columns) and "visible_scale", the standard deviations (1 of these).
     """
     mean = division.column_means
     variance = column_variances(X, division.training, mean)
@@ -284,9 +284,10 @@ def first_units(columns, X, division, standardize, dtype):
 def more_units(state, columns, X, division, standardize):
     """Return what changes in what units are divided by when there are more rows.
 
-    One row, or a few, do not say by what units are to be standardised. The parameters
-    are those of standardised units and stay what they are, but for variances that are
-    given in the units of the data.
+    One row, or a few, do not say by what units are to be standardised; a `fit` settles
+    it, but for columns that have not varied. The parameters are those of standardised
+    units and stay what they are, but for variances that are given in the units of the
+    data. Without `standardize` units stay less the mean of the first rows.
 
     Parameters
     ----------
@@ -302,7 +303,8 @@ def more_units(state, columns, X, division, standardize):
         What takes the place of entries of the state.
     """
     before = state["visible_variance"]
-    new = (state["n_seen"] < FEW_ROWS) | (before == 0)
+    few = state["n_seen"] < FEW_ROWS and not state.get("settled")
+    new = few | (before == 0)
     if not new.any():
         return {}
     n_rows = state["n_seen"] + division.n_rows
@@ -371,12 +373,15 @@ def spread_fields(params, X):
     params : list of ndarray
         Weights and biases, those of the output last.
 
-    X : ndarray of shape (n_rows, n_features)
-        Some rows of inputs, of the dtype of the parameters.
+    X : {ndarray, sparse matrix} of shape (n_rows, n_features)
+        Some rows of inputs.
     """
     for layer in range(0, len(params) - 2, 2):
         W, b = params[layer : layer + 2]
-        fields = product(X, W)
+        if layer == 0:
+            fields = np.concatenate([product(rows, W) for rows in chunks(X, W.dtype)])
+        else:
+            fields = product(X, W)
         spread = math.sqrt(fields.var(axis=0, dtype=np.float64).mean())
         if 0 < spread < LEAST_SPREAD:
             gain = min(LEAST_SPREAD / spread, MOST_GAIN)

@@ -122,6 +122,7 @@ class Training(CallbackSupportMixin, TransformerMixin):
             division = self._go_on(data, rows, n_seen=0)
         else:
             division = self._initialise(data, rows)
+            self._state["settled"] = True  # the scale of what it learns from
         n_before = 0 if goes_on else self._n_pretrained
         callbacks = self._init_callback_context(max_subtasks=n_before + self.n_iter)
         given = {"X": X, "y": y}

@@ -301,7 +301,8 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
             self._train_up_down(X, n_epochs, epochs)
             task.call_on_fit_task_end(**given)
         if np.any(self.n_iter):
-            warn_of_constant_top(self, self._transform(some_rows(X), quiet=True))
+            means = self._output(some_rows(X), self.components_[0].dtype)
+            warn_of_constant_top(self, means)
         callbacks.call_on_fit_task_end(**given, reconstruction_attributes=dict)
         return self
 

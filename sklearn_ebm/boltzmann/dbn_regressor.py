@@ -167,11 +167,11 @@ class DBNRegressor(RegressorMixin, FineTuned):
     Notes
     -----
     Targets are standardised for the training, and the last layer of the fitted net
-    undoes it. Calls of `partial_fit` find mean and variance anew, of all rows so far,
-    until these are 100 and vary; then both stay as they are. bool, uint8 and CSR data
-    are used as they are, and made dense a minibatch at a time. A fit takes no
-    `sample_weight`, since stochastic steps on a weighted row are not the same as a
-    repeated row.
+    undoes it. Calls of `partial_fit` find mean and variance anew, of the first 100 rows
+    and those of the call, until there are 100 that vary; then, and after a `fit`, both
+    stay as they are. bool, uint8 and CSR data are used as they are, and made dense a
+    minibatch at a time. A fit takes no `sample_weight`, since stochastic steps on a
+    weighted row are not the same as a repeated row.
 
     References
     ----------
@@ -312,13 +312,15 @@ class DBNRegressor(RegressorMixin, FineTuned):
         }
 
     def _take_in(self, targets):
-        """Return targets in the scale that all of the first rows together have.
+        """Return targets in the scale that they and the first rows together have.
 
-        One row, or a few, do not say it. Parameters are those of standardised targets,
-        and stay what they are.
+        One row, or a few, do not say it; a `fit` settles it, unless its targets were
+        constant. Parameters are those of standardised targets, and stay what they are.
         """
         state = self._state
         mean, scale, known = (state[k] for k in ("y_mean", "y_scale", "y_known"))
+        if state.get("settled"):
+            known = known | (np.ptp(state["first_targets"], axis=0) > 0)
         if known.all():
             return targets
         values = targets.astype(np.float64) * scale + mean
