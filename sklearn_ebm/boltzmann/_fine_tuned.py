@@ -130,7 +130,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         callbacks.call_on_fit_task_begin(estimator=self, **given)
         if not goes_on:
             self._start(X, LayerTasks(callbacks, estimator=self, **given))
-            self._state["settled"] = True  # the scale of what it has learned from
+            self._settle()
         run = FineTuning(self, self._inputs(X, True), targets, division)
         try:
             self._fine_tune(run, callbacks, given)
@@ -237,6 +237,9 @@ class FineTuned(CallbackSupportMixin, Transformer):
 
     def _go_on(self, targets):
         """Take up what parameters say now of the targets of a fit that goes on."""
+
+    def _settle(self):
+        """Let the scale of the targets be that of a new fit from now on."""
 
     def _take_in(self, targets):
         """Return the targets of rows that `partial_fit` adds, in their scale."""

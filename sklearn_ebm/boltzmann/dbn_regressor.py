@@ -311,6 +311,11 @@ class DBNRegressor(RegressorMixin, FineTuned):
             "n_outputs": values.shape[1],
         }
 
+    def _settle(self):
+        state = self._state
+        varied = np.ptp(state["first_targets"], axis=0) > 0
+        self._state = state | {"y_known": state["y_known"] | varied}
+
     def _take_in(self, targets):
         """Return targets in the scale that they and the first rows together have.
 
@@ -319,8 +324,6 @@ class DBNRegressor(RegressorMixin, FineTuned):
         """
         state = self._state
         mean, scale, known = (state[k] for k in ("y_mean", "y_scale", "y_known"))
-        if state.get("settled"):
-            known = known | (np.ptp(state["first_targets"], axis=0) > 0)
         if known.all():
             return targets
         values = targets.astype(np.float64) * scale + mean
