@@ -16,7 +16,9 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from functools import cache
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -384,6 +386,18 @@ def assert_same_model(found, wanted):
 
 
 # ---- Other processes ----
+
+
+@contextlib.contextmanager
+def traced_memory():
+    """What is taken of memory in a block: at its end, the most at once as `peak`."""
+    memory = SimpleNamespace()
+    tracemalloc.start()
+    try:
+        yield memory
+        memory.peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def output_of(code):

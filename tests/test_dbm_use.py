@@ -1,7 +1,6 @@
 """What fitted deep Boltzmann machines do: outputs, samples, columns of any kind."""
 
 import pickle
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from common import (
     floats,
     outputs,
     random_dbm,
+    traced_memory,
 )
 from reference import generator
 from sklearn_ebm import DBMTransformer
@@ -173,15 +173,11 @@ def test_no_dense_copy_of_the_data(container):
     model = DBMTransformer(
         (5, 4), batch_size=500, n_iter=1, pretrain_n_iter=1, random_state=0
     )
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         model.fit(X).transform(X)
         model.score_samples(X)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
     # Pieces of a fixed number of rows are copied.
-    assert peak < 100_000 * 100 * 4 / 2
+    assert memory.peak < 100_000 * 100 * 4 / 2
 
 
 # ---- Samples and imputations ----

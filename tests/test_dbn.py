@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-import tracemalloc
 import warnings
 
 import numpy as np
@@ -21,6 +20,7 @@ from common import (
     fitted_state,
     floats,
     soon_interrupted,
+    traced_memory,
 )
 from sklearn_ebm import RBM, BernoulliRBM, DBNTransformer, GaussianRBM
 from sklearn_ebm.boltzmann._bound import Bound
@@ -293,16 +293,12 @@ def test_training_makes_no_dense_copy_of_the_data(container):
     rng = np.random.default_rng(0)
     X = container((rng.random((8_000, 784)) < 0.1).astype(np.uint8))
     model = DBNTransformer((8, 6), batch_size=100, n_iter=1, up_down_n_iter=1)
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         model.fit(X).partial_fit(X)
         model.set_params(up_down_n_iter=0).fit(X).partial_fit(X)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
     # The means of two layers, in float32, and a chunk of rows; the data as float32
     # are 25 MB, as they are 6 and, in CSR, 3.
-    assert peak < 4 * 8_000 * (8 + 6) + 4e6
+    assert memory.peak < 4 * 8_000 * (8 + 6) + 4e6
 
 
 def test_tables_with_names_are_fitted_without_a_warning(binary_digits):

@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-import tracemalloc
 import warnings
 
 import numpy as np
@@ -20,6 +19,7 @@ from common import (
     fitted_state,
     name_of,
     soon_interrupted,
+    traced_memory,
 )
 from sklearn_ebm import (
     RBM,
@@ -363,12 +363,9 @@ def test_wide_sparse_rows_are_made_dense_a_few_at_a_time():
     model = DBNClassifier((2,), n_iter=1, pretrain_n_iter=1, random_state=0)
     peaks = []
     for pretrain in (False, True):
-        tracemalloc.start()
-        try:
+        with traced_memory() as memory:
             clone(model).set_params(pretrain=pretrain).fit(X > 0, np.arange(320) % 2)
-            peaks.append(tracemalloc.get_traced_memory()[1])
-        finally:
-            tracemalloc.stop()
+        peaks.append(memory.peak)
     # 300 rows are 120 MB.
     assert peaks[1] < peaks[0] + 60e6
 

@@ -1,7 +1,5 @@
 """FactorAnalysis: likelihood, algebra, missing values, rotations, minibatches."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -12,7 +10,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from common import floats, run_on_instruction_sets
+from common import (
+    floats,
+    run_on_instruction_sets,
+    traced_memory,
+)
 from sklearn_ebm import FactorAnalysis, ProbabilisticPCA
 from sklearn_ebm._factor_scores import exponents
 from sklearn_ebm.factors import _gaussian, factor_analysis
@@ -219,15 +221,11 @@ def test_wide_data_with_fewer_dimensions_than_components():
 
 def test_no_matrix_of_all_pairs_of_features():
     X = np.random.default_rng(0).normal(size=(40, 8000))
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         model = FactorAnalysis(3, max_iter=5, tol=0.1).fit(X)
         model.score_samples(X)
         model.transform(X)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 8000**2  # an eighth of it
+    assert memory.peak < 8000**2  # an eighth of it
 
 
 # ---- The Gaussian, and what it says of rows ----

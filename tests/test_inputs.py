@@ -6,7 +6,6 @@ in test_bad_inputs.py.
 """
 
 import copy
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -30,6 +29,7 @@ from common import (
     large_data,
     name_of,
     outputs,
+    traced_memory,
 )
 from sklearn_ebm import BernoulliRBM
 
@@ -228,16 +228,12 @@ def test_no_dense_copy_of_the_data(estimator, container):
     else:
         size = X.nbytes
     model = clone(estimator).set_params(n_components=8)
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         model.fit(X).partial_fit(X)
         model.score_samples(X)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
     # Besides the data, which were there before: 30 % of their size, and what a
     # model of 8 x 784 needs.
-    assert peak < 0.3 * size + 1e6
+    assert memory.peak < 0.3 * size + 1e6
 
 
 # ---- Rows by themselves ----

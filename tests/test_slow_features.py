@@ -1,7 +1,6 @@
 """Slow feature analysis: its eigenproblem, sequences, running moments, refusals."""
 
 import pickle
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from sklearn import config_context
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
+from common import traced_memory
 from sklearn_ebm import SlowFeatureAnalysis
 from sklearn_ebm.factors import slow_features
 
@@ -194,12 +194,10 @@ def test_memory_does_not_grow_with_frames():
 
     def peak(n_chunks):
         model = SlowFeatureAnalysis()
-        tracemalloc.start()
-        for _ in range(n_chunks):
-            model.partial_fit(rng.normal(size=(2000, 20)))
-        found = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return found, len(pickle.dumps(model))
+        with traced_memory() as memory:
+            for _ in range(n_chunks):
+                model.partial_fit(rng.normal(size=(2000, 20)))
+        return memory.peak, len(pickle.dumps(model))
 
     peak(2)  # what is imported or cached on first use
     (few, size), (many, larger) = peak(3), peak(30)

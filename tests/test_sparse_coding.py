@@ -3,7 +3,6 @@ solvers; learning against a plain twin and simulated dictionaries.
 """
 
 import copy
-import tracemalloc
 import warnings
 
 import joblib
@@ -19,6 +18,7 @@ from common import (
     assert_same_model,
     run_on_instruction_sets,
     soon_interrupted,
+    traced_memory,
 )
 from sklearn_ebm import SparseCoding
 from sklearn_ebm._sparse_codes import Matrix, add_moments, update_atoms
@@ -657,14 +657,10 @@ def test_sparse_data_give_what_dense_data_do(parameters, container, dtype, monke
 def test_sparse_data_are_never_dense_as_a_whole(batch_size):
     X = sparse_rows(3000, 5000, 1e-3)
     model = SparseCoding(5, alpha=0.1, batch_size=batch_size, max_iter=2)
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         model.fit(X).objective(X)
         model.partial_fit(X)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 3000 * 5000 * 8 / 6
+    assert memory.peak < 3000 * 5000 * 8 / 6
 
 
 def test_sparse_data_must_be_finite():

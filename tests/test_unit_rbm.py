@@ -1,7 +1,6 @@
 """Estimators with units of any kinds: RBM and GaussianRBM."""
 
 import pickle
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -20,7 +19,13 @@ from sklearn.datasets import (
 from sklearn.feature_extraction.image import extract_patches_2d
 from sklearn.preprocessing import StandardScaler
 
-from common import assert_same, assert_same_model, fitted_floats, floats
+from common import (
+    assert_same,
+    assert_same_model,
+    fitted_floats,
+    floats,
+    traced_memory,
+)
 from reference import generator
 from sklearn_ebm import (
     RBM,
@@ -782,14 +787,10 @@ def test_no_dense_copy_of_wide_data():
     shape = (2000, 10_000)
     X = sp.random_array(shape, density=1e-4, format="csr", dtype=np.float32, rng=0)
     model = RBM(2, hidden="spin", n_iter=0, early_stopping=True, random_state=0)
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         model.fit(X).transform(X)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
     # Of wide data, pieces of fewer rows are copied.
-    assert peak < 2000 * 10_000 * 4 / 2
+    assert memory.peak < 2000 * 10_000 * 4 / 2
 
 
 @pytest.mark.parametrize(
@@ -810,15 +811,11 @@ def test_no_copy_of_the_data(model, make):
     arrays = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
     size = sum(array.nbytes for array in arrays)
     model = clone(model).set_params(n_iter=1, batch_size=500, random_state=0)
-    tracemalloc.start()
-    try:
+    with traced_memory() as memory:
         model.fit(X).transform(X)
         model.free_energy(X)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
     # Some of the rows at a time, and their bits: nothing of the size of the data.
-    assert peak < 0.3 * size + 1e6
+    assert memory.peak < 0.3 * size + 1e6
 
 
 def test_counts_begin_with_a_lower_rate():

@@ -333,7 +333,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         together = goes_on and (self.up_down_n_iter or self._untied)
         rbms, X = self._begin(X, goes_on, together)
         if together:
-            self._train_up_down(X, 1, [0])
+            self._train_up_down(X, 1, range(1))
         else:
             self._train_layers(rbms, X, goes_on, "partial_fit")
         return self
