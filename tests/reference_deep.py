@@ -37,8 +37,9 @@ def mean_field(seen, weights, odd_bias, latent_bias, n_steps, tolerance=0.0):
     """Means of latent and of odd units; a row that has settled stays as it is.
 
     Fields follow what the other side has told: changes of means that are larger than
-    1/8 of the tolerance and, with a tolerance, than 1/32 of the largest before. This
-    does not hold what odd units say back in the step before a row stops.
+    1/8 of the tolerance and, with a tolerance, than 1/16 of the largest before (at
+    first, of 1). This does not hold what odd units say back in the step before a row
+    stops.
     """
     given, above = np.split(np.float64(weights), [seen.shape[1]])
     from_below = np.float64(seen) @ given
@@ -46,11 +47,11 @@ def mean_field(seen, weights, odd_bias, latent_bias, n_steps, tolerance=0.0):
     moving = np.ones(n, bool)
     odd = SimpleNamespace(told=np.zeros((n, n_odd)), weights=above.T)
     latent = SimpleNamespace(told=np.zeros((n, len(above))), weights=above)
-    odd.largest = latent.largest = np.zeros(n)
+    odd.largest, latent.largest = np.ones((2, n))
 
     def tell(side, means, fields):
         changes = means - side.told
-        side.least = np.maximum(tolerance / 8, side.largest / 32 * (tolerance > 0))
+        side.least = np.maximum(tolerance / 8, side.largest / 16 * (tolerance > 0))
         told = (np.abs(changes) > side.least[:, np.newaxis]) & moving[:, np.newaxis]
         side.told = np.where(told, means, side.told)
         side.largest = np.abs(changes).max(axis=1, initial=0)
