@@ -972,3 +972,38 @@ def test_interrupt_leaves_a_usable_model(solver, iteration, digits, monkeypatch)
     assert loglike == pytest.approx(max(model.loglike_), rel=1e-9)
     assert np.isfinite(model.sample(3)).all()
     assert model.partial_fit(digits[:50]).n_iter_ == iteration + 1
+
+
+@pytest.mark.parametrize("rotation", ["varimax", "promax"])
+@pytest.mark.parametrize("where", ["climb", "rotation"])
+def test_an_interrupted_fit_does_not_wait_for_its_rotation(
+    where, rotation, digits, monkeypatch
+):
+    class Interrupted(Progress):
+        def __call__(self, loglike):
+            super().__call__(loglike)
+            if where == "climb" and len(self.loglike) == 3:
+                raise KeyboardInterrupt
+
+    def interrupted(*_):
+        assert where == "rotation"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(factor_analysis, "Progress", Interrupted)
+    monkeypatch.setattr(factor_analysis, "rotate", interrupted)
+    model = FactorAnalysis(5, rotation=rotation, max_iter=10)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(digits)
+    assert model.n_iter_ == len(model.loglike_)
+    assert not hasattr(model, "factor_correlation_")
+    loglike = model.score_samples(digits).sum()
+    assert loglike == pytest.approx(max(model.loglike_), rel=1e-9)
+    # Online training goes on from there, and keeps each of its steps.
+    for done in (model.n_iter_ + 1, model.n_iter_ + 2):
+        if where == "rotation":
+            with pytest.raises(KeyboardInterrupt):
+                model.partial_fit(digits[:50])
+        else:
+            monkeypatch.undo()
+            model.partial_fit(digits[:50])
+        assert model.n_iter_ == done

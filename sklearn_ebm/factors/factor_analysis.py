@@ -70,6 +70,7 @@ class FactorAnalysis(GaussianFactors):
     rotation : {"varimax", "quartimax", "promax", "oblimin"} or None, default=None
         Rotates the factors towards a simple structure. With "promax" and "oblimin",
         which are oblique, factors are correlated. The likelihood stays the same.
+        Ctrl-C leaves factors that are not rotated: of many, that takes long.
 
     random_state : int, RandomState instance or None, default=0
         Seeds "randomized" and the draws of `sample` and `impute`.
@@ -234,14 +235,17 @@ class FactorAnalysis(GaussianFactors):
             data = self._describe(X, n_components, X.dtype)
             noise = self._first_noise(data.variances)
             climb = Ascent(data, n_components, noise, progress)
+        rotation = None
         try:
             climb.run(self.max_iter)
+            rotation = self.rotation
         finally:
-            # Also when interrupted: a model that can be used.
+            # Also when interrupted: a model that can be used, not rotated then, since
+            # that may take longer than all else.
             if climb.gaussian is not None:
                 self._begin_draws()
-                self._store(climb.gaussian, X.dtype, progress.loglike)
                 self._state = {"n_seen": len(X), "n_components": most}
+                self._store(climb.gaussian, X.dtype, progress.loglike, rotation)
         if not progress.converged and self.n_iter_ >= self.max_iter:
             warn(
                 f"{type(self).__name__} did not converge in max_iter={self.max_iter} "
@@ -292,13 +296,13 @@ class FactorAnalysis(GaussianFactors):
         moments = moments.mixed(batch.scaled(1 / len(X)), share)
         check_variances(moments.variances, dtype)
         gaussian = step(moments)
-        self._store(gaussian, dtype, [*loglike, float(batch_loglike)])
         self._state = {
             "n_seen": n_seen,
             "n_components": most,
             "model": gaussian.parameters(),
             "moments": vars(moments),
         }
+        self._store(gaussian, dtype, [*loglike, float(batch_loglike)], self.rotation)
         return self
 
     def _running(self, missing):
@@ -363,11 +367,16 @@ class FactorAnalysis(GaussianFactors):
         loadings = np.vstack([loadings, np.sqrt(LEAST_EXCESS / X.shape[1]) * more])
         return FactorGaussian(data.mean, loadings * np.sqrt(noise), noise)
 
-    def _store(self, gaussian, dtype, loglike):
+    def _store(self, gaussian, dtype, loglike, rotation):
         """Keep a model, in a basis of its factors that does not depend on the way."""
         components, correlations = gaussian.canonical_loadings(), None
-        if self.rotation is not None:
-            components, correlations = rotate(components, self.rotation)
+        if rotation is not None:
+            try:
+                components, correlations = rotate(components, rotation)
+            except KeyboardInterrupt:
+                # Only the rotation is given up.
+                self._store(gaussian, dtype, loglike, None)
+                raise
         signs = signs_of(components)
         components = components * signs[:, np.newaxis]
         fitted = {
