@@ -55,6 +55,8 @@ def test_numbers_in_one_place_of_sparse_codes_are_one_code():
     model = RBM(2, visible="categorical", n_iter=1, random_state=0)
     np.testing.assert_array_equal(model.fit(split).n_categories_, [3, 4])
     assert_same(model.transform(split), model.transform(X))
+    few = {"n_gibbs_steps": 1, "random_state": 0}
+    assert_same(model.sample(init=split, **few), model.sample(init=X, **few))
 
 
 def test_columns_may_be_said_in_any_way():

@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._machines import weighted_sums
 from .._missing import fill_mean_field, missing_values
 from .._parameters import StrOptions
+from .._rows import canonical
 from .._units import Kind
 from .._validation import as_floats, check_rows
 from ..samplers._paths import LEAST_RATE
@@ -132,7 +133,8 @@ class UnitColumns:
         columns = self._columns()
         if X is None or not columns.has_codes:
             return X
-        X = X if sp.issparse(X) else as_floats(X)
+        # (Only the sum of numbers in one place is a code.)
+        X = canonical(X.tocsr()) if sp.issparse(X) else as_floats(X)
         if X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"init or conditions has {X.shape[1]} columns, but the model has "
