@@ -383,7 +383,12 @@ cdef class UnitTrainer:
         return self.step + (self.n_gibbs_steps if self.unfinished else 0)
 
     def weight_norm(self):
-        """Frobenius norm of the weights."""
+        """Frobenius norm of the weights; infinite if a variance is, in the dtype."""
+        # (Where training diverges, variances may be the first to go.)
+        inverse = self._row("inverse_row", self.n_visible).astype(float)
+        variance = self._vector("variance") / np.square(inverse)
+        if not np.isfinite(variance.astype(self.dtype)).all():
+            return np.inf
         weights = self._matrix("weights", self.n_hidden)
         return float(np.sqrt(np.square(weights).sum(dtype=float)))
 

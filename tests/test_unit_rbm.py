@@ -837,3 +837,22 @@ def test_counts_begin_with_a_lower_rate():
         assert model.history_["learning_rate"] == [wanted]
     stack = DBNTransformer((4, 3), visible="poisson", n_iter=1, random_state=0)
     assert stack.fit(X[:50]).history_["learning_rate"] == [0.01, 0.1]
+
+
+def test_variances_that_diverge_are_noticed():
+    """Before the weights do, which are far too long here for the scale of the data."""
+    X = (1e-9 * np.random.default_rng(0).normal(size=(20, 5))).astype(np.float32)
+    model = RBM(
+        64,
+        visible="gaussian",
+        hidden="gaussian",
+        learning_rate=0.01,
+        batch_size=20,
+        average=False,
+        standardize=False,
+        random_state=0,
+    )
+    with pytest.raises(ValueError, match="Training diverged"):
+        for _ in range(20):
+            assert np.isfinite(model.partial_fit(X).variance_).all()
+    assert np.isfinite(model.transform(X)).all()
