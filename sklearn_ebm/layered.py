@@ -7,7 +7,7 @@ import numpy as np
 
 from ._products import product
 from ._units import Kind
-from .units import Mixed, as_unit, check_pair, with_gaussian
+from .units import Mixed, are, as_unit, check_pair, with_gaussian
 
 __all__ = ["Layered"]
 
@@ -267,7 +267,7 @@ def _deviations(unit, n_units):
     """Standard deviations of Gaussian units by themselves, 0 for others."""
     kinds = [np.full(n, int(kind)) for kind, n, _ in unit._groups(n_units)]
     _, variance = unit._gaussian(n_units)
-    return np.where(np.concatenate(kinds) == Kind.GAUSSIAN, np.sqrt(variance), 0.0)
+    return np.where(are(np.concatenate(kinds), Kind.GAUSSIAN), np.sqrt(variance), 0.0)
 
 
 def counted_from_origins(layers):

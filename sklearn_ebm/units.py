@@ -348,6 +348,29 @@ def as_unit(unit):
     )
 
 
+def are(kinds, *wanted):
+    """Return which of an array of kinds are among those that are wanted.
+
+    They are compared as plain numbers. Of anything else NumPy asks the type for
+    attributes and takes every error for a no, Ctrl-C too; and before Python 3.12 the
+    type of an enumeration answers in Python, where Ctrl-C can be heard.
+
+    Parameters
+    ----------
+    kinds : ndarray of int
+        Kinds, for instance one for every unit of a layer.
+
+    *wanted : Kind
+        What they may be.
+
+    Returns
+    -------
+    are : ndarray of bool
+        Which of them are that.
+    """
+    return np.isin(kinds, [int(kind) for kind in wanted])
+
+
 def kinds_of(unit):
     """Return the kinds of units in a layer.
 

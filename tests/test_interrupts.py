@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from common import every_rbm, interrupted_after, outputs, soon_interrupted
+from common import (
+    draws,
+    every_rbm,
+    go_on,
+    interrupted_after,
+    outputs,
+    soon_interrupted,
+)
+from sklearn_ebm import DBMTransformer
+from sklearn_ebm._units import Kind
+from tables import SPECS, mixed_rbm, table
 
 LONG_FITS = {
     "short epochs": ((100, 64), {"batch_size": 10, "n_iter": 10**7}),
@@ -81,3 +91,28 @@ def test_interrupted_partial_fit(estimator):
     assert not np.array_equal(model.components_, before.components_)
     assert np.isfinite(model.transform(X[:20])).all()
     assert model.partial_fit(X[:100]) is model
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        mixed_rbm(n_iter=2),
+        mixed_rbm([([0, 1, 2, 5, 6], "relu"), ([3, 4], "gaussian")], missing="latent"),
+        DBMTransformer((3, 2), visible=SPECS, n_iter=1, pretrain_n_iter=1),
+    ],
+    ids=["RBM", "missing", "DBM"],
+)
+def test_numpy_asks_no_enumeration_what_it_is(model, monkeypatch):
+    """It would take Ctrl-C, if the type answers in Python, for the answer no."""
+    asked = []
+
+    def answer(_, name):
+        asked.append(name)
+        raise AttributeError(name)
+
+    monkeypatch.setattr(type(Kind), "__getattr__", answer, raising=False)
+    X = np.abs(table(50))
+    draws(go_on(model.fit(X), X), X)
+    outputs(model, X)
+    model.impute(X, mask=X > 1, n_gibbs_steps=2)
+    assert not [name for name in asked if name.startswith("__array")]

@@ -10,7 +10,16 @@ from .._missing import missing_values
 from .._units import Kind
 from .._validation import ROUNDING, column_indices, dense, title
 from .._warning import warn
-from ..units import Categorical, Gaussian, Mixed, Unit, as_unit, check_blocks, kinds_of
+from ..units import (
+    Categorical,
+    Gaussian,
+    Mixed,
+    Unit,
+    are,
+    as_unit,
+    check_blocks,
+    kinds_of,
+)
 
 CODES = "categorical"
 # Values that units of a kind can mean.
@@ -89,7 +98,7 @@ class Columns:
             unit.kernel(n)  # refuses columns that do not make whole blocks
         self.unit = parts[0][1] if len(parts) == 1 else Mixed(tuple(parts))
         self.kinds = np.concatenate([np.full(n, int(unit.kind)) for n, unit in parts])
-        self.gaussian = self.kinds == Kind.GAUSSIAN
+        self.gaussian = are(self.kinds, Kind.GAUSSIAN)
 
     @property
     def has_codes(self):

@@ -11,6 +11,7 @@ from .._machines import GLANCE, chunks, weighted_sums
 from .._passes import activate
 from .._products import product
 from .._units import Kind, Wanted, evaluate
+from ..units import are
 
 # Gaussian features start as sums of rare and wide steps: from small weights training
 # would have to find its way off a plateau, because independent normal variables, as
@@ -185,7 +186,7 @@ def bias_for(kinds, mean, little):
         (Kind.POISSON, np.log(np.maximum(mean, 0) + little)),
         (Kind.RELU, mean),
     ]
-    return np.select([kinds == kind for kind, _ in choices], [x for _, x in choices])
+    return np.select([are(kinds, kind) for kind, _ in choices], [x for _, x in choices])
 
 
 def column_variances(X, numbers, mean):

@@ -13,7 +13,7 @@ from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from ..layered import blocks, connections, unfolded
 from ..monitoring import warn_of_constant_top
-from ..units import any_unbounded, as_unit
+from ..units import any_unbounded, are, as_unit
 from ._dbm_pretraining import pretrain
 from ._fitted_dbm import FittedDBM, beside
 from ._snapshot import DeepSnapshot
@@ -91,7 +91,7 @@ class TrainedDBM(Training, FittedDBM):
 
     def _of_centred_bits(self):
         """Whether the start is that of `start_of_bits`."""
-        return self.centering and (self._columns().kinds == Kind.BERNOULLI).all()
+        return self.centering and are(self._columns().kinds, Kind.BERNOULLI).all()
 
     def _first_state(self, components, X, dtype, division):
         columns = self._columns()

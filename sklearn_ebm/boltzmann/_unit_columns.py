@@ -11,7 +11,7 @@ from .._rows import canonical
 from .._units import Kind
 from .._validation import as_floats, check_rows
 from ..samplers._paths import LEAST_RATE
-from ..units import BY_NAME, Unit, check_pair, with_gaussian
+from ..units import BY_NAME, Unit, are, check_pair, with_gaussian
 from ._columns import Columns
 from ._starts import bias_for
 from ._structure import as_made
@@ -96,8 +96,8 @@ class UnitColumns:
             X = columns.encode(X)
             if drawn is None:
                 return X
-            bits = [Kind.BERNOULLI, Kind.CATEGORICAL]
-            return drawn.fill(X, ~np.isin(columns.kinds, bits))
+            bits = are(columns.kinds, Kind.BERNOULLI, Kind.CATEGORICAL)
+            return drawn.fill(X, ~bits)
 
         X, rows = check_rows(
             self,
