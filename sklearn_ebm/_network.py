@@ -354,15 +354,20 @@ class Descent:
 
     step : int
         Number of steps before this training, which numbers the draws.
+
+    offsets : list of ndarray
+        What inputs and hidden units are about, for steps of weights that leave the
+        fields there as they are; empty for steps along the plain gradient.
     """
 
     def __init__(
         self, network, optimiser, params, X, targets, dropout, batch_size, max_norm,
-        step=0,
+        step=0, offsets=(),
     ):  # fmt: skip
         self.network, self.optimiser, self.params = network, optimiser, params
         self.X, self.targets, self.dropout = X, targets, dropout
         self.batch_size, self.max_norm, self.step = batch_size, max_norm, step
+        self.offsets = [offset[np.newaxis] for offset in offsets]
 
     def epoch(self, order, rates, pacer):
         """Take a step on every minibatch of rows; the mean of the objective."""
@@ -386,12 +391,35 @@ class Descent:
         loss, grads = self.network.loss_and_grads(
             self.params, X, self.targets[rows], masks
         )
+        self._centre(grads[::2], grads[1::2])
+        fields = self._fields_at_offsets()
         self.optimiser.step(self.params, grads, rate, n_threads)
         if self.max_norm is not None:
             for weights in self.params[::2]:
                 cap_columns(weights, self.max_norm, n_threads)
+        # What the biases are in the centred net has taken its step: they give way to
+        # what weights have changed at the offsets.
+        for b, before, after in zip(
+            self.params[1::2], fields, self._fields_at_offsets(), strict=False
+        ):
+            b -= after[0] - before[0]
         self.step += 1
         return loss
+
+    def _centre(self, weights, biases):
+        """Make derivatives those of a net that is given inputs less the offsets."""
+        for dW, db, offset in zip(weights, biases, self.offsets, strict=False):
+            product(
+                -offset, db[np.newaxis], a_turned=True, out=dW, beta=1.0,
+                n_threads=self.network.n_threads,
+            )  # fmt: skip
+
+    def _fields_at_offsets(self):
+        """What weights make of the offsets."""
+        return [
+            product(offset, W, n_threads=self.network.n_threads)
+            for offset, W in zip(self.offsets, self.params[::2], strict=False)
+        ]
 
 
 def minimise(network, params, X, targets, rows, max_iter, tol, after):

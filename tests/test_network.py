@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 from common import floats
 from sklearn_ebm._network import (
     Adam,
+    Descent,
     Dropout,
     Linear,
     Momentum,
@@ -25,6 +26,7 @@ from sklearn_ebm._passes import (
     momentum_step,
     multiply_by_slopes,
 )
+from sklearn_ebm._training import Pacer
 from sklearn_ebm._validation import dense
 
 SIZES = [7, 9, 6, 4]
@@ -310,6 +312,29 @@ def test_lbfgs_stops_when_told():
         50, 1e-9, after,
     )  # fmt: skip
     assert len(losses) == 2
+
+
+# ---- Steps of the centred net ----
+
+
+def test_where_inputs_lie_changes_nothing_with_offsets():
+    """The same function is learned from X and from X + 3, whose biases are less."""
+    X, targets = data()
+    found = []
+    for shift in (0.0, 3.0):
+        network, params = Network(OUTPUTS["linear"]), first_params()
+        params[1] -= shift * params[0].sum(axis=0)
+        layers = network.forward(params, X + shift)[:-1]
+        offsets = [layer.mean(axis=0) for layer in layers]
+        dropout = Dropout([0.0, 0.5, 0.5], SIZES[:-1], 5, X.dtype)
+        descent = Descent(
+            network, Adam(params), params, X + shift, targets["linear"], dropout, 5,
+            2.5, offsets=offsets,
+        )  # fmt: skip
+        for _ in range(3):
+            descent.epoch(np.arange(N_ROWS), np.full(3, 0.01), Pacer(1))
+        found.append(outputs(network, params, X + shift))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-7)
 
 
 # ---- Threads ----

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_iris, load_wine, make_gaussian_quantiles
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -45,6 +45,15 @@ def test_small_tables_are_learned(model, table):
     assert scores.mean() > 0.85
     # Every fold makes less than half the errors of who names the largest class.
     assert (scores > (1 + base_rate) / 2).all()
+
+
+def test_what_is_not_linear_is_learned_from_features_far_from_zero():
+    X, y = make_gaussian_quantiles(
+        n_samples=900, n_features=4, n_classes=3, random_state=0
+    )
+    X = minmax_scale(X).astype(np.float32)
+    net = DBNClassifier((100, 100), pretrain=False, n_iter=50, random_state=0)
+    assert net.fit(X[:600], y[:600]).score(X[600:], y[600:]) > 0.8
 
 
 @pytest.mark.parametrize("visible", ["bernoulli", "gaussian"])

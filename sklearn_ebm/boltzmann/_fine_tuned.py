@@ -21,6 +21,7 @@ from .._transformer import Transformer
 from .._validation import (
     CallbackSupportMixin,
     check_rows,
+    dense,
     random_key,
     with_callbacks,
 )
@@ -317,6 +318,13 @@ class FineTuned(CallbackSupportMixin, Transformer):
         inputs = self._inputs(X, True)
         params = self._state["params"]
         spread_fields(params, some_rows(inputs))
+
+    def _offsets(self, inputs):
+        """Means of some inputs and of what hidden layers make of them now."""
+        params = self._state["params"]
+        inputs = dense(inputs, params[0].dtype)
+        activities = self._network(self._state).forward(params, inputs)
+        return [layer.mean(axis=0) for layer in activities[:-1]]
 
     def _fine_tune(self, run, callbacks, given):
         """Train for n_iter epochs, or until something says that it is enough."""

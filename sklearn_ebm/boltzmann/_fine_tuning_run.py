@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 
+from .._machines import some_rows
 from .._network import Adam, Descent, Momentum, minimise, outputs
 from .._openmp import effective_n_threads
 from .._training import Pacer, check_finite, epoch_order, rows_to_hold_out
@@ -29,8 +30,15 @@ class FineTuning:
         self.params = params = [p.copy() for p in state["params"]]
         # The name in the state of what the optimiser remembers.
         self.memory = "moments" if model._solver == "adam" else "velocity"
+        self.offsets = {}
         if model._solver == "adam":
             optimiser = Adam(params, state.get("moments"))
+            # It moves all weights of a unit about as far, and with them whatever its
+            # inputs have in common, by which they are many times as sensitive.
+            offsets = state.get("offsets")
+            if offsets is None:
+                offsets = model._offsets(X[some_rows(division.training)])
+            self.offsets = {"offsets": offsets}
         else:
             optimiser = Momentum(
                 params, model.momentum, model.nesterov, state.get("velocity")
@@ -45,6 +53,7 @@ class FineTuning:
             model.batch_size,
             model.max_norm,
             state["step"],
+            **self.offsets,
         )
         self.n_batches = -(-len(division.training) // model.batch_size)
         self.pacer = Pacer(effective_n_threads())
@@ -112,4 +121,5 @@ class FineTuning:
             "params": [p.copy() for p in self.params],
             "step": int(self.descent.step),
             self.memory: self.descent.optimiser.state(),
+            **self.offsets,
         }

@@ -406,6 +406,9 @@ class DBMClassifier(FineTunedClassifier):
         if self._way is UNROLLED:
             super()._spread(X)
 
+    def _offsets(self, inputs):
+        return super()._offsets(inputs) if self._way is UNROLLED else ()
+
     def _read(self, X, reset=False):
         way = WAYS[self.objective] if reset else self._way
         if way is UNROLLED:
