@@ -11,10 +11,10 @@
 # Most means are near 0 or 1 soon, and stay there. So both sides keep their fields, and
 # tell each other only what has changed, which enters as the rows of weights of some
 # units. What is small beside the last largest change of the row (at first, beside 1),
-# or less than a share of the tolerance, is not told until it has added up to more. (A unit that tells its
-# mean is at its best given what the other side has told: the bound of what has been
-# told never falls in this way, either, that of all means by no more than what waits.
-# With a tolerance of 0 everything is told.)
+# or less than a share of the tolerance, is not told until it has added up to more. (A
+# unit that tells its mean is at its best given what the other side has told: the bound
+# of what has been told never falls in this way, either, that of all means by no more
+# than what waits. With a tolerance of 0 everything is told.)
 #
 # A row is done when no mean of its latent units moves by more than the tolerance, and
 # the odd units have told all but that share of it: else many that wait, each for less
@@ -42,9 +42,9 @@ cdef enum:
 
 # Changes that are not told: as a share of the tolerance, and of the last largest change
 # of the row. (In a machine of 784-500-1000 units trained on MNIST they leave a third of
-# the additions of ten steps, and bounds are as high within 0.004 nats; after three steps
-# they are lower by 0.3. With half that share of the largest there are a fifth more, with
-# twice the share a quarter less, and bounds are 0.001 and 0.013 lower.)
+# the additions of ten steps, and bounds are as high within 0.004 nats; after three
+# steps they are lower by 0.3. With half that share of the largest there are a fifth
+# more, with twice the share a quarter less, and bounds are 0.001 and 0.013 lower.)
 cdef double SHARE_OF_TOLERANCE = 1 / 8.0
 cdef double SHARE_OF_LARGEST = 1 / 16.0
 
