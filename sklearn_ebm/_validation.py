@@ -1,6 +1,6 @@
 """Checks of inputs. This and `_parameters` alone touch scikit-learn's private parts."""
 
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from numbers import Integral, Real
 
 import numpy as np
@@ -86,6 +86,7 @@ __all__ = [
     "is_nan",
     "is_watched",
     "nan_for_na",
+    "naming",
     "random_generator",
     "random_key",
     "refuse_not_finite",
@@ -192,7 +193,8 @@ def check_states(estimator, X, n_units, name, *, model_dtype=None, quiet=False):
     Returns what `check_rows` returns.
     """
     refuse_times(X, name)
-    X = check_array(X, accept_sparse="csr", dtype=DTYPES, input_name=name)
+    with naming(name):
+        X = check_array(X, accept_sparse="csr", dtype=DTYPES, input_name=name)
     if X.shape[1] != n_units:
         raise ValueError(
             f"{name} has {X.shape[1]} columns, but the layer has {n_units} units."
@@ -201,6 +203,21 @@ def check_states(estimator, X, n_units, name, *, model_dtype=None, quiet=False):
     if not quiet:
         _warn_range(estimator, rows)
     return X, rows
+
+
+@contextmanager
+def naming(name):
+    """Name the argument or parameter that could not be converted to an array.
+
+    NumPy's errors do not, and scikit-learn's not all.
+    """
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if name in str(error):
+            raise
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{name}: {error}") from error
 
 
 def _dtype_of(X, model_dtype):
@@ -235,9 +252,12 @@ def as_conditions(conditions):
     """Values that are to be kept, NaN where they are free, as a matrix of floats."""
     if sp.issparse(conditions):
         raise TypeError("conditions must be dense: NaN stands for units that are free.")
-    return check_array(
-        as_floats(conditions), ensure_all_finite="allow-nan", input_name="conditions"
-    )
+    with naming("conditions"):
+        return check_array(
+            as_floats(conditions),
+            ensure_all_finite="allow-nan",
+            input_name="conditions",
+        )
 
 
 def as_floats(values):
@@ -381,7 +401,8 @@ def _warn_range(estimator, rows):
 
 def check_choice(value, name, choices):
     """Refuse an argument of a method that is not one of the values it may have."""
-    if value not in choices:
+    # (Whether an array is among them has no answer.)
+    if not np.isscalar(value) or value not in choices:
         raise ValueError(
             f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}."
         )

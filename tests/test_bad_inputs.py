@@ -1,5 +1,6 @@
 """What is refused, with errors that name what was wrong and what it was."""
 
+import inspect
 import re
 
 import numpy as np
@@ -24,9 +25,12 @@ from sklearn_ebm import (
     ICA,
     RBM,
     BernoulliRBM,
+    DBMClassifier,
     DBNTransformer,
+    FactorAnalysis,
     GaussianRBM,
     RBMClassifier,
+    SparseCoding,
 )
 from sklearn_ebm.likelihood import log_partition
 from sklearn_ebm.samplers import Gibbs
@@ -220,6 +224,27 @@ def test_one_row_is_too_few_to_hold_out_any(estimator, digits):
         ValueError, match="leaves nothing to train on .*n_samples=1 row"
     ):
         fit(model, digits[:1])
+
+
+@pytest.mark.parametrize(
+    "estimator, name",
+    [
+        (FactorAnalysis(2), "noise_variance_init"),
+        (ICA(2), "w_init"),
+        (SparseCoding(2), "dict_init"),
+        (DBMClassifier(2), "objective"),
+    ],
+)
+def test_parameters_that_cannot_be_converted_are_named(estimator, name, digits):
+    for value in ([], {}, [1, "a"], np.ones(3), "nonsense"):
+        with pytest.raises((TypeError, ValueError), match=name):
+            fit(clone(estimator).set_params(**{name: value}), digits[:20])
+
+
+def test_an_array_is_no_choice(model, digits):
+    for call in (model.sample, lambda **how: model.impute(digits[:2], **how)):
+        with pytest.raises(ValueError, match="method must be"):
+            call(method=np.array(["mean", "gibbs"]))
 
 
 def test_unknown_parameter():
@@ -463,6 +488,23 @@ def test_bad_init(case, model, digits):
 def test_init_with_wrong_number_of_features(n_columns, model):
     with pytest.raises(ValueError, match=rf"init has {n_columns} .* 64 "):
         model.sample(init=np.ones((3, n_columns)), n_gibbs_steps=2)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        each
+        for each in BRIEF_ESTIMATORS
+        if "init" in inspect.signature(getattr(each, "sample", len)).parameters
+    ],
+    ids=name_of,
+)
+def test_what_is_wrong_with_init_is_said_of_init(estimator, digits):
+    model, holes = fitted(estimator), digits[:5].copy()
+    holes[2, 3] = NAN
+    for init in [digits[:5, :63], digits[0], holes, [["a"] * 64], {}, "one"]:
+        with pytest.raises((TypeError, ValueError), match="init"):
+            model.sample(init=init)
 
 
 def test_init_with_wrong_number_of_rows(model, digits):

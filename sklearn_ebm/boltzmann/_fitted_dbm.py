@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._deep_machines import DeepMachine
 from .._transformer import Transformer
-from .._validation import check_restored, check_states, dense
+from .._validation import check_restored, check_states, dense, naming
 from ..layered import Layered, side_by_side
 from ..samplers._paths import LEAST_RATE
 from ..units import as_unit
@@ -143,7 +143,8 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
         if X is None:
             return None
         if not fixed:
-            X, dtype = self._read(X)
+            with naming("init"):
+                X, dtype = self._read(X)
             return self._deep(dtype).even(dense(X, dtype))
         if X.shape[1] != self.n_features_in_:
             raise ValueError(

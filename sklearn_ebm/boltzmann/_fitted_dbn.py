@@ -13,6 +13,7 @@ from .._validation import (
     check_rows,
     check_states,
     dense,
+    naming,
 )
 from ..samplers import Gibbs
 from ..samplers._draws import SAMPLING_METHODS, SPARE_STEPS, draw
@@ -219,7 +220,8 @@ class FittedDBN(OwnDraws, Transformer):
 
     def _draw_up(self, X, key, step):
         """Draw states of the lower layer at the top, given visible units."""
-        X, rows = self._check_use(X)
+        with naming("init"):
+            X, rows = self._check_use(X)
         *below, _ = self._rbms(recognition=True)
         if not below:
             return X

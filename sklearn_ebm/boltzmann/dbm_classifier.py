@@ -449,7 +449,7 @@ class DBMClassifier(FineTunedClassifier):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         fitted = hasattr(self, "_state")
-        asked = WAYS.get(self.objective)
+        asked = WAYS.get(str(self.objective))  # (of any type, before it is checked)
         way = self._way if fitted else asked
         tags.input_tags.allow_nan = way is PREDICTING
         return tags

@@ -8,6 +8,7 @@ from sklearn.utils import check_array, check_random_state
 
 from .._parameters import Interval, StrOptions, check_parameters
 from .._training import undone_if_in_vain
+from .._validation import naming
 from .._warning import warn
 from ._base import (
     GaussianFactors,
@@ -338,9 +339,11 @@ class FactorAnalysis(GaussianFactors):
         given = self.noise_variance_init
         if given is None:
             return np.maximum(FIRST_NOISE * variances, least_noise(variances))
-        given = check_array(
-            given, dtype=np.float64, ensure_2d=False, input_name="noise_variance_init"
-        )
+        name = "noise_variance_init"
+        with naming(name):
+            given = check_array(
+                given, dtype=np.float64, ensure_2d=False, input_name=name
+            )
         if given.shape != variances.shape or (given <= 0).any():
             raise ValueError(
                 "noise_variance_init must be a number above 0 for each of the "

@@ -19,6 +19,7 @@ from .._validation import (
     check_floats,
     check_latent,
     check_restored,
+    naming,
     random_generator,
     random_key,
 )
@@ -331,7 +332,8 @@ class ICA(Transformer):
         names = [ADAPTIVE[0] if density == "adaptive" else density] * n_components
         shape = (n_components, n_directions)
         if self.w_init is not None:
-            W = check_array(self.w_init, dtype=np.float64, input_name="w_init")
+            with naming("w_init"):
+                W = check_array(self.w_init, dtype=np.float64, input_name="w_init")
             if W.shape != shape:
                 raise ValueError(
                     f"w_init has invalid shape {W.shape} -- should be {shape}."

@@ -17,6 +17,7 @@ from .._validation import (
     check_floats,
     check_latent,
     check_restored,
+    naming,
     random_key,
     with_callbacks,
 )
@@ -361,7 +362,8 @@ class SparseCoding(CallbackSupportMixin, Transformer):
 
     def _given_atoms(self, shape):
         """`dict_init` as atoms."""
-        given = check_array(self.dict_init, dtype=FLOATS, input_name="dict_init")
+        with naming("dict_init"):
+            given = check_array(self.dict_init, dtype=FLOATS, input_name="dict_init")
         if given.shape != shape:
             raise ValueError(
                 f"dict_init must be of shape (n_components, n_features) = {shape}, "
