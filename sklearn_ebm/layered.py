@@ -31,6 +31,15 @@ class Layered:
 
     biases : tuple of array-like
         ``biases[l]`` of shape (size of layer l,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_ebm.layered import Layered
+    >>> biases = np.zeros(3), np.zeros(2)
+    >>> layers = Layered(("bernoulli", "spin"), [np.ones((3, 2))], biases)
+    >>> layers.energy([[1, 0, 1]], [[1, 1]])
+    array([-4.])
     """
 
     units: tuple

@@ -87,6 +87,16 @@ class LogPartition:
 
     settings : dict
         Temperatures, runs and what else the estimate depends on.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.layered import Layered
+    >>> from sklearn_ebm.likelihood import log_partition
+    >>> bits = ("bernoulli", "bernoulli")
+    >>> layers = Layered(bits, [[[2.0], [2.0]]], [[-1.0, -1.0], [-1.0]])
+    >>> result = log_partition(layers)
+    >>> round(result.value, 3), result.standard_error, result.method
+    (1.94, 0.0, 'exact')
     """
 
     value: float
@@ -140,6 +150,16 @@ class LogLikelihood:
 
     settings : dict
         Temperatures, runs and what else the estimate of log Z depends on.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.layered import Layered
+    >>> from sklearn_ebm.likelihood import log_likelihood
+    >>> bits = ("bernoulli", "bernoulli")
+    >>> layers = Layered(bits, [[[2.0], [2.0]]], [[-1.0, -1.0], [-1.0]])
+    >>> result = log_likelihood(layers, [[0, 0], [1, 1]])
+    >>> result.samples.round(3), round(result.value, 3)
+    (array([-1.627, -0.891]), -1.259)
     """
 
     value: float
@@ -467,6 +487,15 @@ def free_energy(model, X):
     -------
     free_energy : ndarray of shape (n_samples,)
         ``F(v) = -log sum_h exp(-E(v, h))`` in nats.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.layered import Layered
+    >>> from sklearn_ebm.likelihood import free_energy
+    >>> bits = ("bernoulli", "bernoulli")
+    >>> layers = Layered(bits, [[[2.0], [2.0]]], [[-1.0, -1.0], [-1.0]])
+    >>> free_energy(layers, [[0, 0], [1, 1]]).round(3)
+    array([-0.313, -1.049])
     """
     _refuse_deep(model)
     if hasattr(model, "free_energy"):
@@ -587,6 +616,15 @@ def ratio_matching(model, X):
     ----------
     .. [1] A. Hyvarinen, "Some extensions of score matching", Computational
        Statistics & Data Analysis 51, 2007.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.layered import Layered
+    >>> from sklearn_ebm.likelihood import ratio_matching
+    >>> bits = ("bernoulli", "bernoulli")
+    >>> layers = Layered(bits, [[[2.0], [2.0]]], [[-1.0, -1.0], [-1.0]])
+    >>> ratio_matching(layers, [[0, 0], [0, 1]]).round(3)
+    array([0.5  , 0.707])
     """
     _refuse_deep(model)
     return score_rows(*_scored(model, X), ratio=True)
@@ -615,6 +653,15 @@ def free_energy_gap(model, X_train, X_test):
     ----------
     .. [1] G. E. Hinton, "A practical guide to training restricted Boltzmann
        machines", in Neural Networks: Tricks of the Trade, 2012.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.layered import Layered
+    >>> from sklearn_ebm.likelihood import free_energy_gap
+    >>> bits = ("bernoulli", "bernoulli")
+    >>> layers = Layered(bits, [[[2.0], [2.0]]], [[-1.0, -1.0], [-1.0]])
+    >>> round(free_energy_gap(layers, [[0, 0], [1, 1]], [[0, 1]]), 3)
+    0.368
     """
     test, train = free_energy(model, X_test), free_energy(model, X_train)
     return float(test.mean() - train.mean())

@@ -31,6 +31,12 @@ class Unit:
     """A kind of unit; every other class here derives from it.
 
     All methods take one row of fields (or states) for every row of a layer.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.units import Spin, Unit
+    >>> isinstance(Spin(), Unit)
+    True
     """
 
     kind = None
@@ -153,14 +159,28 @@ class Unit:
 
 @dataclass(frozen=True, eq=False)
 class Bernoulli(Unit):
-    """Binary units, 0 or 1."""
+    """Binary units, 0 or 1.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.units import Bernoulli
+    >>> Bernoulli().mean([[0.0, 1.0]]).round(3)
+    array([[0.5  , 0.731]])
+    """
 
     kind = Kind.BERNOULLI
 
 
 @dataclass(frozen=True, eq=False)
 class Spin(Unit):
-    """Binary units, -1 or 1."""
+    """Binary units, -1 or 1.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.units import Spin
+    >>> Spin().mean([[0.0, 1.0]]).round(3)
+    array([[0.   , 0.762]])
+    """
 
     kind = Kind.SPIN
 
@@ -173,6 +193,12 @@ class Categorical(Unit):
     ----------
     n_categories : int
         Number of states, and of columns of a block.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.units import Categorical
+    >>> Categorical(3).mean([[0.0, 0.0, 1.0]]).round(3)
+    array([[0.212, 0.212, 0.576]])
     """
 
     n_categories: int
@@ -203,6 +229,12 @@ class Gaussian(Unit):
 
     scale : float or ndarray of shape (n_units,), default=1.0
         Standard deviations, which no field changes.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.units import Gaussian
+    >>> Gaussian(loc=1.0, scale=2.0).mean([[0.0, 1.0]])
+    array([[1., 5.]])
     """
 
     loc: float | np.ndarray = 0.0
@@ -242,6 +274,12 @@ class ReLU(Unit):
 
     A Gaussian of variance 1 around the field, restricted to what is not negative;
     its mean is a smooth rectifier of the field.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.units import ReLU
+    >>> ReLU().mean([[0.0, 5.0]]).round(3)
+    array([[0.798, 5.   ]])
     """
 
     kind = Kind.RELU
@@ -249,7 +287,14 @@ class ReLU(Unit):
 
 @dataclass(frozen=True, eq=False)
 class Poisson(Unit):
-    """Counts 0, 1, 2, ..., with ``U(s) = log s!`` and mean ``exp(field)``."""
+    """Counts 0, 1, 2, ..., with ``U(s) = log s!`` and mean ``exp(field)``.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.units import Poisson
+    >>> Poisson().mean([[0.0, 1.0]]).round(3)
+    array([[1.   , 2.718]])
+    """
 
     kind = Kind.POISSON
 
@@ -262,6 +307,12 @@ class Mixed(Unit):
     ----------
     parts : tuple of (int, Unit)
         Numbers of columns, and what they hold.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.units import Bernoulli, Gaussian, Mixed
+    >>> Mixed(((1, Bernoulli()), (2, Gaussian()))).mean([[0.0, 1.0, 2.0]])
+    array([[0.5, 1. , 2. ]])
     """
 
     parts: tuple

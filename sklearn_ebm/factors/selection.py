@@ -31,6 +31,17 @@ class Selection:
 
     criterion : {"bic", "cv"}
         What the scores are.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn_ebm import FactorAnalysis
+    >>> from sklearn_ebm.factors import select_n_components
+    >>> found = select_n_components(FactorAnalysis(), load_wine().data, (2, 4, 6))
+    >>> found.candidates, found.n_components
+    ((2, 4, 6), 4)
+    >>> found.scores.shape
+    (3,)
     """
 
     candidates: tuple

@@ -43,6 +43,17 @@ class Chains:
 
     n_steps : int
         Random steps used up.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.layered import Layered
+    >>> from sklearn_ebm.samplers import Gibbs
+    >>> bits = ("bernoulli", "bernoulli")
+    >>> layers = Layered(bits, [[[2.0], [2.0]]], [[-1.0, -1.0], [-1.0]])
+    >>> sampler = Gibbs(layers)
+    >>> chains = sampler.step(sampler.init(5, random_state=0), 100)
+    >>> chains.visible.shape, chains.n_steps
+    ((5, 2), 101)
     """
 
     visible: np.ndarray

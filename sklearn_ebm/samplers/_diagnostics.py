@@ -23,6 +23,16 @@ def autocorrelation_time(x):
     ----------
     .. [1] C. J. Geyer, "Practical Markov chain Monte Carlo", Statistical Science 7,
        1992.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_ebm.samplers import autocorrelation_time
+    >>> draws = np.random.default_rng(0).normal(size=(1000, 4))
+    >>> round(autocorrelation_time(draws))
+    1
+    >>> round(autocorrelation_time(np.repeat(draws, 10, axis=0)))
+    10
     """
     x = _draws(x)
     n, m = x.shape
@@ -54,6 +64,15 @@ def effective_sample_size(x):
     -------
     size : float
         Number of draws divided by `autocorrelation_time`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_ebm.samplers import effective_sample_size
+    >>> draws = np.random.default_rng(0).normal(size=(1000, 4))
+    >>> repeated = np.repeat(draws, 10, axis=0)
+    >>> 3000 < effective_sample_size(repeated) < 5000  # of 40 000
+    True
     """
     x = _draws(x)
     return x.size / autocorrelation_time(x)
@@ -76,6 +95,16 @@ def r_hat(x):
     References
     ----------
     .. [1] A. Gelman et al., "Bayesian Data Analysis", 3rd edition, section 11.4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_ebm.samplers import r_hat
+    >>> draws = np.random.default_rng(0).normal(size=(1000, 4))
+    >>> round(r_hat(draws), 2)
+    1.0
+    >>> round(r_hat(draws + [0, 0, 0, 2]), 2)  # one of them is elsewhere
+    1.38
     """
     x = _draws(x)
     half = len(x) // 2

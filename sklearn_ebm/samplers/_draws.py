@@ -83,6 +83,15 @@ def sample_chains(
     v : ndarray of shape (n_draws, n_chains, n_units)
         Visible units; Bernoulli units as bool. A feature is one unit, but a column of
         codes of categories is a block of them, here as in `init` and `conditions`.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.layered import Layered
+    >>> from sklearn_ebm.samplers import sample_chains
+    >>> bits = ("bernoulli", "bernoulli")
+    >>> layers = Layered(bits, [[[2.0], [2.0]]], [[-1.0, -1.0], [-1.0]])
+    >>> sample_chains(layers, 100, 4, warm_up=10, random_state=0).shape
+    (100, 4, 2)
     """
     chains = Gibbs(model).init(
         n_chains, init=init, conditions=conditions, random_state=random_state
@@ -185,6 +194,16 @@ def impute(model, X, mask, *, n_gibbs_steps=100, method="mean", random_state=Non
     -------
     X : ndarray of shape (n_samples, n_features)
         A copy in the dtype of the model, missing values filled in.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.layered import Layered
+    >>> from sklearn_ebm.samplers import impute
+    >>> bits = ("bernoulli", "bernoulli")
+    >>> layers = Layered(bits, [[[2.0], [2.0]]], [[-1.0, -1.0], [-1.0]])
+    >>> V = impute(layers, [[1, 0], [0, 1]], [False, True], random_state=0)
+    >>> V.shape, V[:, 0]
+    ((2, 2), array([1., 0.]))
     """
     n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
     check_choice(method, "method", IMPUTING_METHODS)

@@ -47,6 +47,16 @@ class Replicas:
 
     visits : ndarray of int32 of shape (n_steps, n_ensembles, n_temperatures)
         In the last call of `step`, the levels at which these gains were found.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.layered import Layered
+    >>> from sklearn_ebm.samplers import ReplicaExchange
+    >>> bits = ("bernoulli", "bernoulli")
+    >>> layers = Layered(bits, [[[2.0], [2.0]]], [[-1.0, -1.0], [-1.0]])
+    >>> replicas = ReplicaExchange(layers).init(3, betas=4, random_state=0)
+    >>> replicas.visible.shape, replicas.levels[0]
+    ((3, 4, 2), array([0, 1, 2, 3], dtype=int32))
     """
 
     visible: np.ndarray
@@ -74,6 +84,17 @@ class ReplicaExchange:
     model : estimator or Layered
         A fitted restricted Boltzmann machine; or a deep one, all of whose even layers,
         side by side from the bottom up, are visible units here.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.layered import Layered
+    >>> from sklearn_ebm.samplers import ReplicaExchange
+    >>> bits = ("bernoulli", "bernoulli")
+    >>> layers = Layered(bits, [[[2.0], [2.0]]], [[-1.0, -1.0], [-1.0]])
+    >>> sampler = ReplicaExchange(layers)
+    >>> replicas = sampler.step(sampler.init(3, betas=4, random_state=0), 100)
+    >>> sampler.samples(replicas).shape
+    (3, 2)
     """
 
     def __init__(self, model):
