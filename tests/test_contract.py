@@ -523,7 +523,8 @@ def test_grid_search_finds_the_number_of_components(estimator, digits):
 
 
 @every_estimator
-def test_fit_takes_no_sample_weight(estimator, digits):
+def test_fit_takes_no_sample_weight_and_says_so(estimator, digits):
+    assert "no `sample_weight`" in " ".join(type(estimator).__doc__.split())
     X = digits[:50]
     with pytest.raises(TypeError, match="sample_weight"):
         clone(estimator).fit(X, *labels_for(estimator, X), sample_weight=np.ones(50))

@@ -201,7 +201,7 @@ class GaussianRBM(UnitsRBM):
     Variances are learned in place with the weights and stay above a thousandth of
     those of the data. The gradient of W and b is multiplied by the variance, so
     that steps do not depend on the units of measurement; a gradient of a weight
-    (in standard deviations) beyond 1 counts as 1.
+    (in standard deviations) beyond 1 counts as 1. A fit takes no `sample_weight`.
 
     Given the hidden units the features are normal, so that Langevin dynamics have a
     solution in closed form: there is no step size whose error a Metropolis test would

@@ -122,7 +122,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
     among those with missing values: in other company the same row has the same
     conditional distribution and another draw from it.
 
-    Observed values are left as they are.
+    Observed values are left as they are. A fit takes no `sample_weight`.
 
     Examples
     --------

@@ -102,7 +102,8 @@ class SlowFeatureAnalysis(Transformer):
     Only moments are kept, so memory does not grow with the number of frames:
     (n_expanded, n_expanded) numbers, where a quadratic expansion has
     ``n_features * (n_features + 3) / 2`` features. They are not centred before they
-    are multiplied, so data far from zero should be (`StandardScaler`).
+    are multiplied, so data far from zero should be (`StandardScaler`). A fit takes no
+    `sample_weight`.
 
     References
     ----------

@@ -150,7 +150,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
 
     Codes and dictionary are the same for any number of threads, bit for bit, with
     ``algorithm="lasso_cd"``. Sparse data give the same result as the dense array; they
-    are made dense a few rows at a time.
+    are made dense a few rows at a time. A fit takes no `sample_weight`.
 
     References
     ----------
