@@ -8,6 +8,8 @@ five alone, by NumPy in the same type, on matrices of the same shapes; runs alte
 figures are medians, in microseconds a minibatch.
 """
 
+import argparse
+
 import numpy as np
 
 from sklearn_ebm import RBM
@@ -60,6 +62,8 @@ def compare(kind, unit, n_visible, n_hidden, batch_size, dtype, n_rows=2000):
 
 def main():
     """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.parse_args()
     print(f"{effective_n_threads()} threads")
     print(" " * 39 + "ours, products alone")
     for dtype in (np.float32, np.float64):
