@@ -19,7 +19,8 @@ class Layered:
     Its energy is ``sum_l U_l(s_l) - sum_l s_l . biases[l] - sum_l s_l . weights[l] .
     s_{l+1}``, where U_l is the energy of the units by themselves (0 for Bernoulli
     units; see `sklearn_ebm.units`). What is asked for its likelihood or for samples
-    refuses a machine without a distribution.
+    refuses a machine without a distribution. It does not change: its arrays are views
+    that cannot be written to.
 
     Parameters
     ----------
@@ -132,7 +133,10 @@ def _floats(values):
     values = np.asarray(values)
     if values.dtype.kind not in "fiub":
         raise TypeError(f"Weights and biases of dtype {values.dtype} are no numbers.")
-    return values if values.dtype.kind == "f" else values.astype(float)
+    # A view: whose array it is may write to it, others not by way of the value.
+    values = values.view() if values.dtype.kind == "f" else values.astype(float)
+    values.flags.writeable = False
+    return values
 
 
 def blocks(weight, sizes):

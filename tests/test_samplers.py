@@ -486,6 +486,19 @@ def test_a_single_layer_is_refused():
             call(layers)
 
 
+def test_a_layered_value_does_not_change():
+    model, W = random_model(2, 3, generator(312)), np.ones((3, 2))
+    given = Layered(("bernoulli", "bernoulli"), [W], [np.zeros(3), np.zeros(2)])
+    for value in (given, model._layered(), given.reversed(), given.folded()):
+        with pytest.raises(AttributeError):
+            value.weights = ()
+        for array in (*value.weights, *value.biases):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 7
+    W[0] = 7  # is still the user's
+    assert model.components_.flags.writeable
+
+
 def test_a_layered_value_gives_the_draws_of_its_model():
     model = random_model(5, 8, generator(311))
     model.visible_mean_ = 1 / (1 + np.exp(-model.intercept_visible_))
