@@ -47,13 +47,16 @@ def minibatch(dtype=float):
     codes = np.array([0, 1, 2, -1, 1, 0, 2, -1], np.int32)
     observed = rng.random((8, N_INPUTS)) < 0.5
     told = np.array([1, 0, 1, 1, 0, 0, 1, 0])[:, np.newaxis]
-    return X, codes, [2 * observed.astype(dtype), 2 * told.astype(dtype)]
+    whole = np.array([0, 0, 1, 1, 0, 1, 0, 0])[:, np.newaxis]
+    return X, codes, [2 * each.astype(dtype) for each in (observed, told, whole)]
 
 
-def twin(params, x, code, observed, told, n_steps):
+def twin(params, x, code, observed, told, n_steps, whole=False):
     """One row: the loss, fields of the classes, means of the odd and even units."""
     W, c, b = params
     n, m = N_INPUTS, N_INPUTS + N_CLASSES
+    if whole and code >= 0:
+        observed, told = np.ones(n, bool), False
 
     def means(field):
         even = expit(field)
@@ -86,10 +89,11 @@ def twin(params, x, code, observed, told, n_steps):
 @every_depth
 def test_loss_is_that_of_a_plain_twin(sizes):
     net, params = net_and_params(sizes, weight_decay=0.3)
-    X, codes, (seen, told) = minibatch()
-    found, _ = net.loss_and_grads(params, X, codes, [seen, told])
+    X, codes, masks = minibatch()
+    found, _ = net.loss_and_grads(params, X, codes, masks)
+    seen, told, whole = (mask > 0 for mask in masks)
     losses = [
-        twin(params, X[r], codes[r], seen[r] > 0, told[r, 0] > 0, 4)[0]
+        twin(params, X[r], codes[r], seen[r], told[r, 0], 4, whole[r, 0])[0]
         for r in range(len(X))
     ]
     wanted = np.mean(losses) + 0.15 * np.square(params[0]).sum()
@@ -155,8 +159,9 @@ def test_scale_and_dtype():
 def test_what_is_not_asked_for_is_not_learned():
     # All is observed, or not known: no loss but the penalty, no gradient.
     net, params = net_and_params((4, 3))
-    X, codes, (seen, told) = minibatch()
-    loss, grads = net.loss_and_grads(params, X, codes, [seen + 1, told + 1])
+    X, codes, (seen, told, whole) = minibatch()
+    masks = [seen + 1, told + 1, 0 * whole]
+    loss, grads = net.loss_and_grads(params, X, codes, masks)
     assert loss == 0
     assert not any(grad.any() for grad in grads)
 
@@ -164,11 +169,12 @@ def test_what_is_not_asked_for_is_not_learned():
 def test_targets_are_probabilities():
     # Whoever was warned of values out of range is not led astray by them.
     net, params = net_and_params((4, 3))
-    X, codes, (seen, told) = minibatch()
-    far = np.where(seen > 0, X, 40 * X - 20)
-    near = np.where(seen > 0, X, np.clip(far, 0, 1))
-    found, grads = net.loss_and_grads(params, far, codes, [seen, told])
-    wanted, slopes = net.loss_and_grads(params, near, codes, [seen, told])
+    X, codes, masks = minibatch()
+    observed = (masks[0] > 0) | (masks[2] > 0) & (codes >= 0)[:, np.newaxis]
+    far = np.where(observed, X, 40 * X - 20)
+    near = np.where(observed, X, np.clip(far, 0, 1))
+    found, grads = net.loss_and_grads(params, far, codes, masks)
+    wanted, slopes = net.loss_and_grads(params, near, codes, masks)
     assert found == wanted
     for a, b in zip(grads, slopes, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -258,11 +264,24 @@ def test_missing_inputs_do_not_count_in_the_first_means(digits, labels):
     model = DBMClassifier((6, 5), objective="multi_prediction", n_iter=0).fit(
         X, labels[:200]
     )
-    found = expit(model.dbm_intercepts_[0][:64])
+    # Where the hidden units are at their first means, the inputs are at theirs.
+    W, bias = model.components_[0], model.dbm_intercepts_[0]
+    found = expit(bias + 0.2 * W.sum(axis=0))[:64]
     assert found[5] == pytest.approx(0.5)  # of which nothing is known
-    wanted = np.nanmean(np.delete(X, 5, axis=1), axis=0)
-    wanted = np.clip(wanted, 0.5 / 200, 1 - 0.5 / 200)
+    mean = np.nanmean(np.delete(X, 5, axis=1), axis=0)
+    wanted = (200 * mean + 0.5) / 201
     np.testing.assert_allclose(np.delete(found, 5), wanted, rtol=1e-9)
+
+
+def test_the_first_hidden_units_are_seldom_on_and_differ(digits, labels):
+    model = DBMClassifier((60, 40), objective="multi_prediction", n_iter=0)
+    model.set_params(random_state=0).fit(digits, labels)
+    W, V = model.components_
+    given = np.append(digits.mean(axis=0), np.full(10, 0.1))
+    fields = W @ given + model.dbm_intercepts_[1] + 0.2 * V.sum(axis=0)
+    np.testing.assert_allclose(expit(fields), 0.2, atol=0.01)
+    spread = (digits @ W[:, :64].T).std(axis=0)
+    assert 0.1 < spread.mean() < 1
 
 
 def test_attributes_hold_the_parameters(digits, labels):

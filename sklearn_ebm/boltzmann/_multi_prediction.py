@@ -2,8 +2,9 @@
 
 Folded (see `Layered.folded`), a deep machine has two sides. The even one holds the
 inputs, the label (a group of units of which one is on) and the latent even layers; of
-every row some inputs and perhaps the label are observed. Mean field starts from the
-means of the other even units under their biases, and in every step
+every row some inputs and perhaps the label are observed, or all inputs and not the
+label, as in use. Mean field starts from the means of the other even units under their
+biases, and in every step
 
     odd = logistic(even W + c),    fields = odd W' + b,
 
@@ -12,8 +13,10 @@ the cross-entropy of the inputs and the label that were not observed, as the las
 predicts them, and its gradient goes back through all steps.
 """
 
+from itertools import pairwise
+
 import numpy as np
-from scipy.special import log_softmax, logit
+from scipy.special import expit, log_softmax, logit
 
 from .._missing import missing_values, observed_means
 from .._network import Dropout
@@ -21,14 +24,17 @@ from .._passes import activate, multiply_by_slopes
 from .._products import product, single_threaded_blas
 from .._validation import check_rows
 from ..layered import Layered, blocks, connections, unfolded
+from ._starts import BITS_RATE, SMALL, log_odds, start_of_bits
 from ._structure import component_shapes
 
-# Standard deviation of the first weights.
-START = 0.05
 # Largest norm of the gradient. What goes back through many steps can explode.
 LONGEST = 1.0
 # Share of the inputs, and of the labels, that a row observes in a minibatch.
 OBSERVED = 0.5
+# Share of the rows with a label that observe all inputs and are asked for the label: of
+# few inputs a random half does not say what all of them do, and of many, that of the
+# inputs is nearly all of the loss.
+WHOLE = 0.5
 
 
 class MultiPredictionNet:
@@ -128,7 +134,8 @@ class MultiPredictionNet:
 
         masks : list of ndarray
             Of shapes (n_rows, n_inputs) and (n_rows, 1): 0 for inputs and labels
-            that are to be predicted.
+            that are to be predicted. Of shape (n_rows, 1): 0 for rows of which that
+            is true; others, if they have a label, are asked for nothing but this.
 
         scale : float, default=None
             By what the sum of the losses of the rows is multiplied; None takes their
@@ -174,8 +181,10 @@ class MultiPredictionNet:
         observed = np.zeros(start.shape, bool)
         known = ~np.isnan(X)
         if masks is not None:
-            known &= masks[0] > 0
-            told = (masks[1] > 0) & (targets[:, np.newaxis] >= 0)
+            labelled = targets[:, np.newaxis] >= 0
+            whole = labelled & (masks[2] > 0)
+            known &= whole | (masks[0] > 0)
+            told = labelled & ~whole & (masks[1] > 0)
             on = targets[:, np.newaxis] == np.arange(len(self.class_weight))
             observed[:, self.labels] = told
             np.copyto(start[:, self.labels], on, where=told)
@@ -281,6 +290,13 @@ def _softmax(fields):
     return odds
 
 
+def _folded(weights, biases):
+    """Parameters of the net, from weights and biases of layers."""
+    units = ("bernoulli",) * len(biases)
+    layers = Layered(units, tuple(weights), tuple(biases)).folded()
+    return [np.ascontiguousarray(layers.weights[0]), *layers.biases[::-1]]
+
+
 class MultiPrediction:
     """What `DBMClassifier` does with ``objective="multi_prediction"``."""
 
@@ -304,14 +320,19 @@ class MultiPrediction:
 
     def first_params(self, model, rows, state, rng):
         """Return the parameters of a machine that has learned nothing."""
-        sizes = self.layers(model, rows.n_columns, state["n_outputs"])
-        W = rng.normal(0, START, (sum(sizes[::2]), sum(sizes[1::2])))
-        W *= connections(sizes)
-        b = np.zeros(len(W))
-        little = 0.5 / rows.n_rows
-        mean = np.clip(rows.column_means, little, 1 - little)
-        b[: rows.n_columns] = logit(mean)
-        return [each.astype(rows.dtype) for each in (W, np.zeros(W.shape[1]), b)]
+        n_classes = state["n_outputs"]
+        sizes = self.layers(model, rows.n_columns, n_classes)
+        weights = [rng.normal(0, SMALL, shape) for shape in pairwise(sizes)]
+        rates = [np.full(size, BITS_RATE) for size in sizes[1:]]
+        odds = log_odds(rows.column_means, rows.n_rows)
+        # From hidden units that are on for half of the rows, long would be spent on
+        # what all of them do together.
+        biases = start_of_bits(
+            weights,
+            [np.append(expit(odds), np.full(n_classes, 1 / n_classes)), *rates],
+            [np.append(odds, np.zeros(n_classes)), *map(logit, rates)],
+        )
+        return [each.astype(rows.dtype) for each in _folded(weights, biases)]
 
     def layers(self, model, n_features, n_outputs):
         """Numbers of units of the layers of the machine, the visible ones first."""
@@ -339,7 +360,8 @@ class MultiPrediction:
 
     def masks(self, model, state):
         """Return what draws which inputs and labels are observed."""
-        sizes, rates = [model.n_features_in_, 1], [1 - OBSERVED] * 2
+        sizes = [model.n_features_in_, 1, 1]
+        rates = [1 - OBSERVED, 1 - OBSERVED, 1 - WHOLE]
         return Dropout(rates, sizes, state["key"], state["params"][0].dtype)
 
     def public(self, model, params, state):
@@ -354,12 +376,7 @@ class MultiPrediction:
 
     def params(self, model):
         """Return the parameters that public attributes hold."""
-        layers = Layered(
-            ("bernoulli",) * len(model.dbm_intercepts_),
-            tuple(each.T for each in model.components_),
-            tuple(model.dbm_intercepts_),
-        ).folded()
-        return [np.ascontiguousarray(layers.weights[0]), *layers.biases[::-1]]
+        return _folded([each.T for each in model.components_], model.dbm_intercepts_)
 
     def n_features_out(self, model):
         """Return the number of latent units, or of odd ones if there are none."""
