@@ -30,10 +30,10 @@ class DBMClassifier(FineTunedClassifier):
 
     With ``objective="multi_prediction"`` the label is a group of units of the machine
     itself, beside the features. In every minibatch each row observes a random half of
-    its features and perhaps its label, or all features and not the label; mean field
-    predicts the others in a few steps, and back-propagation through these steps makes
-    the predictions better [2]_. Such a model takes features that are missing (NaN), in
-    training and afterwards.
+    its features and perhaps its label, or (half of the rows with a label) all of its
+    features and not the label; mean field predicts the others in a few steps, and
+    back-propagation through these steps makes the predictions better [2]_. Such a
+    model takes features that are missing (NaN), in training and afterwards.
 
     Parameters
     ----------
