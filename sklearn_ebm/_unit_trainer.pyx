@@ -41,6 +41,7 @@ from ._products cimport multiply
 from ._rows cimport RowBlock, Rows
 from ._simd cimport PANEL_BYTES, ActiveRows, Leaves, RowUpdate, select_leaves
 from ._units cimport Kind, Noise, Units, row_draws, row_means
+from ._vectors cimport length, make_orthogonal, product, separate
 
 from ._openmp import effective_n_threads
 from ._products import single_threaded_products
@@ -58,6 +59,9 @@ cdef enum:
     LEAST_WORK = 1000000
     # Steps of the power method, at most.
     MOST_POWERS = 20
+    # Directions in which weights are kept small, at least and at most.
+    LEAST_DIRECTIONS = 3
+    MOST_DIRECTIONS = 64
 
 # Variances are learned at this share of the learning rate: they change what all
 # weights of a unit mean.
@@ -167,8 +171,9 @@ cdef class UnitTrainer:
     cdef const double *gaussian
     cdef const double *learned
     cdef const double *data_variance
-    # Of `_norm`: a visible and a hidden vector.
-    cdef double *direction
+    # Of `_find_excess`: visible and hidden vectors, and how many are in excess.
+    cdef Py_ssize_t n_directions, most_directions, n_in_excess
+    cdef double *directions
     cdef double *turned
     # 1 for units of which weights between both layers must stay small, else 0.
     cdef double *visible_unbounded
@@ -185,7 +190,7 @@ cdef class UnitTrainer:
     cdef char *change_row
     cdef char *offset_row
     cdef char *scale_row
-    cdef char *unbounded_scale_row
+    cdef char *excess_rows
     # Rows of 0 and 1 by hidden unit, and which of them a visible unit has; or NULL.
     cdef char *masks
     cdef int64_t *mask_of
@@ -236,8 +241,24 @@ cdef class UnitTrainer:
             self.set_chains(chains)
         _mark_unbounded(visible, self.visible_unbounded)
         _mark_unbounded(hidden, self.hidden_unbounded)
-        self._vector("direction")[:] = self._vector("visible_unbounded")
+        self._choose_directions()
         self._see_parameters()
+
+    def _choose_directions(self):
+        """Begin with waves; there are no more of them than singular values."""
+        visible = self._vector("visible_unbounded") > 0
+        D, H = visible.sum(), np.count_nonzero(self._vector("hidden_unbounded"))
+        self.most_directions = min(D, H, MOST_DIRECTIONS)
+        self.n_directions = min(self.most_directions, LEAST_DIRECTIONS)
+        if not self.most_directions:
+            return
+        waves = np.zeros((self.most_directions, self.n_visible))
+        order, places = np.arange(self.most_directions), np.arange(D) + 0.5
+        waves[:, visible] = np.cos(np.pi * np.outer(order, places) / D)
+        self.directions = self._doubles("directions", waves.size)
+        self._vector("directions")[:] = waves.ravel()
+        self.turned = self._doubles("turned", self.most_directions * self.n_hidden)
+        self.excess_rows = self._bytes("excess", self.most_directions * self.h_bytes)
 
     def _allocate(self):
         cdef Py_ssize_t D = self.n_visible, H = self.n_hidden
@@ -271,8 +292,6 @@ cdef class UnitTrainer:
         self.gaussian = self._doubles("gaussian", D)
         self.learned = self._doubles("learned", D)
         self.data_variance = self._doubles("data_variance", D)
-        self.direction = self._doubles("direction", D)
-        self.turned = self._doubles("turned", H)
         self.visible_unbounded = self._doubles("visible_unbounded", D)
         self.hidden_unbounded = self._doubles("hidden_unbounded", H)
         self.shift_row = self._bytes("shift_row", self.v_bytes)
@@ -284,7 +303,6 @@ cdef class UnitTrainer:
         self.change_row = self._bytes("change_row", self.h_bytes)
         self.offset_row = self._bytes("offset_row", self.h_bytes)
         self.scale_row = self._bytes("scale_row", self.h_bytes)
-        self.unbounded_scale_row = self._bytes("unbounded_scale_row", self.h_bytes)
         self.partial = self._bytes(
             "partial", (D // ROWS_BLOCK + 1) * 3 * self.h_bytes
         )
@@ -444,6 +462,34 @@ cdef class UnitTrainer:
                 else:
                     self._sweep(s, thread, team, <double> 0)
         self.unfinished = stop % self.n_gibbs_steps != 0
+        if self.unbounded and stop == n_batches * self.n_gibbs_steps:
+            self._keep_distribution()
+
+    def _keep_distribution(self):
+        """See to directions that minibatches have missed, at the end of an epoch."""
+        scale = self._vector("visible_unbounded") / np.sqrt(self._vector("variance"))
+        coupling = scale[:, np.newaxis] * self._matrix("weights", self.n_hidden)
+        coupling *= self._vector("hidden_unbounded")
+        for j in range(self.n_hidden):
+            coupling[:, j] *= self.hidden.deviation[j]
+        if not np.isfinite(coupling).all():
+            return
+        with single_threaded_products:
+            left, norms, _ = np.linalg.svd(coupling, full_matrices=False)
+        cdef Py_ssize_t n = min((norms > MOST_NORM).sum(), self.most_directions)
+        if not n:
+            return
+        self._vector("directions").reshape(-1, self.n_visible)[:n] = left[:, :n].T
+        self.n_directions = max(self.n_directions, n)
+        self.memory["partial"][:] = 0
+        if self.itemsize == 4:
+            self._cap(0, 1, <float> 0)
+        else:
+            self._cap(0, 1, <double> 0)
+        partial = self.memory["partial"].view(self.dtype)
+        by = partial.reshape(-1, 3, self.h_bytes // self.itemsize)[:, 1, :self.n_hidden]
+        self._vector("c")[:] -= by.sum(axis=0)
+        self._see_parameters()
 
     cdef void _sweep(
         self, Py_ssize_t number, int thread, int team, real kind
@@ -847,31 +893,19 @@ cdef class UnitTrainer:
             (<real *> self.offset_row)[i] = <real> self.h_offset[i]
 
     cdef void _cap(self, int thread, int team, real kind) noexcept nogil:
-        """Scale weights back to the largest norms they may have.
+        """Bring weights back to the largest norms they may have.
 
-        Those of every hidden unit, and those between unbounded units of both layers.
+        Those between unbounded units of both layers along the directions in which they
+        are too large, then those of every hidden unit as a whole.
         """
         cdef Py_ssize_t n_blocks = (self.n_visible + ROWS_BLOCK - 1) // ROWS_BLOCK
-        cdef Py_ssize_t block, i, j, width = self.h_bytes // <Py_ssize_t> sizeof(real)
-        cdef double squares, scale, all_scale = 1
-        cdef real *scales = <real *> self.scale_row
-        cdef real *unbounded_scales = <real *> self.unbounded_scale_row
+        cdef Py_ssize_t block, i
         cdef RowUpdate u
         if thread == 0:
             if self.unbounded:
-                all_scale = MOST_NORM / max(MOST_NORM, self._norm(kind))
-            for j in range(self.n_hidden):
-                squares, scale = 0, 1
-                if self.max_norm:
-                    for block in range(n_blocks):
-                        squares += (
-                            <real *> (self.partial + block * 3 * self.h_bytes)
-                        )[j + 2 * width]
-                    if squares > self.max_norm * self.max_norm:
-                        scale = self.max_norm / sqrt(squares)
-                scales[j] = unbounded_scales[j] = <real> scale
-                if self.hidden_unbounded[j]:
-                    unbounded_scales[j] = <real> (scale * all_scale)
+                self._find_excess(kind)
+            if self.max_norm:
+                self._find_scales(n_blocks, kind)
         team_barrier()
         u.n_panels, u.hidden_offset = self.h_panels, self.offset_row
         for block in range(
@@ -883,63 +917,134 @@ cdef class UnitTrainer:
             ):
                 self._point_row(&u, i)
                 u.shift = 0
-                self.leaves.scale_row(
-                    &u,
-                    self.unbounded_scale_row if self.visible_unbounded[i]
-                    else self.scale_row,
-                )
+                if self.n_in_excess:
+                    self._take_excess(&u, i, kind)
+                if self.max_norm:
+                    self.leaves.scale_row(&u, self.scale_row)
                 self.b[i] -= self.down_scale * u.shift
         team_barrier()
 
-    cdef double _norm(self, real kind) noexcept nogil:
-        """Largest singular value of the weights between unbounded units.
+    cdef void _find_scales(self, Py_ssize_t n_blocks, real kind) noexcept nogil:
+        """Factors that keep the norm of every hidden unit at most `max_norm`."""
+        cdef Py_ssize_t block, j, width = self.h_bytes // <Py_ssize_t> sizeof(real)
+        cdef real *scales = <real *> self.scale_row
+        cdef double squares
+        for j in range(self.n_hidden):
+            squares = 0
+            for block in range(n_blocks):
+                squares += (<real *> (self.partial + block * 3 * self.h_bytes))[
+                    j + 2 * width
+                ]
+            scales[j] = <real> (self.max_norm / max(self.max_norm, sqrt(squares)))
 
-        In standard deviations; by the power method, from the vector of the last
-        minibatch on: mostly a step or two, but a vector that a leap has left behind
-        would miss that leap.
+    cdef void _find_excess(self, real kind) noexcept nogil:
+        """Find the directions in which weights between unbounded units are too large.
+
+        Those of the largest singular values of these weights in standard deviations.
+        There is one direction at least that is not in excess: without it, the others
+        would stay with what were the largest singular values while another one grows
+        past them. `excess_rows` are to be taken away along each, for hidden units.
+        """
+        cdef Py_ssize_t j, k
+        cdef double *turned
+        cdef real *excess
+        cdef double norm
+        while True:
+            self._follow_directions(kind)
+            self.n_in_excess = 0
+            for k in range(self.n_directions):
+                norm = length(self.turned + k * self.n_hidden, self.n_hidden)
+                self.n_in_excess += norm > MOST_NORM
+            if self.n_in_excess < self.n_directions:
+                break
+            if self.n_directions == self.most_directions:
+                break
+            self.n_directions = min(2 * self.n_directions, self.most_directions)
+        for k in range(self.n_directions):
+            turned = self.turned + k * self.n_hidden
+            excess = <real *> (self.excess_rows + k * self.h_bytes)
+            norm = length(turned, self.n_hidden)
+            norm = 1 - MOST_NORM / max(MOST_NORM, norm)
+            for j in range(self.n_hidden):
+                if self.hidden_unbounded[j]:
+                    excess[j] = <real> (norm * turned[j] / self.hidden.deviation[j])
+
+    cdef void _follow_directions(self, real kind) noexcept nogil:
+        """Let directions follow the largest singular values, by the power method.
+
+        From those of the last minibatch on it mostly takes a step or two.
         """
         cdef double norm = 0, last
-        cdef int _k
-        for _k in range(MOST_POWERS):
-            last = norm
-            norm = self._power(kind)
+        cdef int k
+        for k in range(MOST_POWERS):
+            if k:
+                self._turn_back(kind)
+            make_orthogonal(self.directions, self.n_directions, self.n_visible)
+            last, norm = norm, self._turn(kind)
             if norm <= 1.001 * last:
                 break
-        return norm
+        separate(
+            self.turned, self.n_hidden, self.directions, self.n_visible,
+            self.n_directions,
+        )
 
-    cdef double _power(self, real kind) noexcept nogil:
-        """A step of the power method; never more than the norm."""
-        cdef double *turned = self.turned
-        cdef Py_ssize_t i, j
-        cdef double x, total = 0
+    cdef double _turn(self, real kind) noexcept nogil:
+        """Turn visible directions into hidden vectors; return the norm of all."""
+        cdef double *turned
+        cdef Py_ssize_t i, j, k
+        cdef double x, squares = 0
         cdef real *w
-        for j in range(self.n_hidden):
-            turned[j] = 0
+        memset(self.turned, 0, self.n_directions * self.n_hidden * sizeof(double))
         for i in range(self.n_visible):
-            if not self.visible_unbounded[i]:
-                continue
-            total += self.direction[i] * self.direction[i]
-            # (Variances after the step; the units still have those before it.)
-            x = self.direction[i] / sqrt(self.variance[i])
             w = <real *> (self.weights + i * self.h_bytes)
+            for k in range(self.n_directions):
+                turned = self.turned + k * self.n_hidden
+                # (Variances after the step; the units still have those before it.)
+                x = self.directions[k * self.n_visible + i] / sqrt(self.variance[i])
+                for j in range(self.n_hidden):
+                    turned[j] += x * w[j]
+        for k in range(self.n_directions):
+            turned = self.turned + k * self.n_hidden
             for j in range(self.n_hidden):
-                turned[j] += x * w[j]
-        total, x = sqrt(total), 0
-        for j in range(self.n_hidden):
-            turned[j] *= self.hidden_unbounded[j] * self.hidden.deviation[j]
-            x += turned[j] * turned[j]
-            turned[j] *= self.hidden.deviation[j]
-        if total == 0 or x == 0:
-            return 0
-        for i in range(self.n_visible):
-            if not self.visible_unbounded[i]:
+                turned[j] *= self.hidden_unbounded[j] * self.hidden.deviation[j]
+            squares += product(turned, turned, self.n_hidden)
+        return sqrt(squares)
+
+    cdef void _turn_back(self, real kind) noexcept nogil:
+        """Turn hidden vectors into visible directions, unless they are 0."""
+        cdef double *turned
+        cdef Py_ssize_t i, j, k
+        cdef double x
+        cdef real *w
+        for k in range(self.n_directions):
+            turned = self.turned + k * self.n_hidden
+            if length(turned, self.n_hidden) == 0:
                 continue
-            w = <real *> (self.weights + i * self.h_bytes)
-            self.direction[i] = 0
             for j in range(self.n_hidden):
-                self.direction[i] += turned[j] * w[j]
-            self.direction[i] /= x * sqrt(self.variance[i])
-        return sqrt(x) / total
+                turned[j] *= self.hidden.deviation[j]
+            for i in range(self.n_visible):
+                if not self.visible_unbounded[i]:
+                    continue
+                w = <real *> (self.weights + i * self.h_bytes)
+                x = product(turned, w, self.n_hidden) / sqrt(self.variance[i])
+                self.directions[k * self.n_visible + i] = x
+
+    cdef void _take_excess(self, RowUpdate *u, Py_ssize_t i, real kind) noexcept nogil:
+        """Take away the weights of a visible unit that are in excess."""
+        cdef real *w = <real *> u.weights
+        cdef real *by = <real *> u.by
+        cdef real *offset = <real *> self.offset_row
+        cdef real *excess
+        cdef Py_ssize_t j, k
+        cdef double x, change
+        for k in range(self.n_directions):
+            excess = <real *> (self.excess_rows + k * self.h_bytes)
+            x = self.directions[k * self.n_visible + i] * sqrt(self.variance[i])
+            for j in range(self.n_hidden):
+                change = x * excess[j]
+                w[j] -= <real> change
+                by[j] -= <real> (change * u.seen_offset)
+                u.shift -= change * offset[j]
 
     cdef void _enter(
         self, double mix, int thread, int team, real kind

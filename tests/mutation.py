@@ -65,6 +65,7 @@ REBUILD = {
     "_products.pyx": ["_products"],
     "_mean_field.pyx": ["_mean_field"],
     "_rows.pxd": ["_trainer", "_classifier"],
+    "_vectors.pxd": ["_unit_trainer"],
     "_rows.pyx": ["_rows"],
     "_scores.pyx": ["_scores"],
     "_trainer.pyx": ["_trainer"],
@@ -926,14 +927,20 @@ MUTATIONS = [
     Mutation(
         "weights of bits are scaled as those between real units",
         "_unit_trainer.pyx",
-        "self.unbounded_scale_row if self.visible_unbounded[i]",
-        "self.unbounded_scale_row if True",
+        "if not self.visible_unbounded[i]:",
+        "if False:",
     ),
     Mutation(
-        "hidden bits are scaled as real hidden units",
+        "weights between real units follow one direction too few",
         "_unit_trainer.pyx",
-        "                if self.hidden_unbounded[j]:",
-        "                if True:",
+        "if self.n_in_excess < self.n_directions:",
+        "if True:",
+    ),
+    Mutation(
+        "hidden vectors of these directions stay oblique",
+        "_vectors.pxd",
+        "if fabs(both) <= 1e-4 *",
+        "if fabs(both) <= 1e4 *",
     ),
     Mutation(
         "the norm between real units counts hidden bits",

@@ -430,6 +430,32 @@ def test_weights_to_unbounded_units_stay_small(hidden):
     assert norm > 0.9 or hidden == "relu"
 
 
+def test_a_strong_factor_leaves_room_for_weak_ones():
+    # Weights that are too large in one direction are taken back in that one: scaled as
+    # a whole, minibatch by minibatch, they would soon have no other direction.
+    rng = generator(668)
+    loadings = rng.normal(size=(3, 12)) * [[2.0], [1.0], [0.5]]
+    X = rng.normal(size=(1000, 3)) @ loadings + rng.normal(size=(1000, 12))
+    model = GaussianRBM(3, hidden="gaussian", n_chains=100, n_iter=30, random_state=0)
+    weights = model.fit(X).components_ / np.sqrt(model.variance_)
+    norms = np.linalg.svd(weights, compute_uv=False)
+    assert norms[0] < 0.96 and norms[1] > 0.8 and norms[2] > 0.4, norms
+
+
+@pytest.mark.parametrize("n_components", [8, 32])
+def test_many_strong_factors_at_once_leave_a_distribution(n_components):
+    rng = generator(670)
+    X = rng.normal(size=(100, 12)) @ rng.normal(size=(12, 60))
+    X += 0.5 * rng.normal(size=X.shape)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    options = {"learning_rate": 0.05, "n_iter": 15, "n_chains": 100, "random_state": 0}
+    model = RBM(n_components, visible="gaussian", hidden="gaussian", missing="latent")
+    model.set_params(average=False, **options).fit(X)
+    weights = model.components_ / np.sqrt(model.variance_)
+    norms = np.linalg.svd(weights, compute_uv=False)
+    assert norms[0] < 0.951 and norms[5] > 0.5, norms
+
+
 @pytest.mark.parametrize(
     "hidden", [Gaussian(), ReLU(), Mixed(((1, Bernoulli()), (1, Gaussian())))], ids=str
 )
@@ -439,8 +465,8 @@ def test_weights_to_unbounded_units_bound_no_others(hidden):
     bits = (factor > 0) ^ (rng.random((400, 8)) < 0.02)
     X = np.hstack([bits, factor + 0.1 * rng.normal(size=(400, 3))])
     visible = [(slice(0, 8), "bernoulli"), (slice(8, 11), "gaussian")]
-    options = {"learning_rate": 0.05, "n_iter": 40, "average": False, "random_state": 0}
-    model = RBM(2, visible=visible, hidden=hidden, **options).fit(X)
+    options = {"learning_rate": 0.01, "n_iter": 100, "average": False}
+    model = RBM(2, visible=visible, hidden=hidden, random_state=0, **options).fit(X)
     real = slice(1, 2) if isinstance(hidden, Mixed) else slice(0, 2)
     weights = model.components_[real, 8:] / np.sqrt(model.variance_[8:])
     assert np.linalg.norm(weights, 2) < 0.96
