@@ -41,6 +41,21 @@ class FittedRBM(Sampling, Transformer):
         -------
         h : ndarray of shape (n_samples, n_components)
             Means of the hidden units.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If X is not a matrix of finite numbers, or has other features than in `fit`.
+            NaN is taken with ``missing="latent"``, in a dense array.
+        TypeError
+            If X holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            If values of X lie outside [0, 1], by more than rounding.
         """
         check_is_fitted(self)
         X, rows = check_rows(self, X, scan=False, fill=self._mean_field())
@@ -64,6 +79,20 @@ class FittedRBM(Sampling, Transformer):
         -------
         v : ndarray of shape (n_samples, n_features)
             Means of the visible units.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If X is not a matrix of finite numbers, a column for every hidden unit.
+        TypeError
+            If X holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            If values of X lie outside [0, 1], by more than rounding.
         """
         check_is_fitted(self)
         _, rows = check_states(self, X, self.components_.shape[0], "X")
@@ -81,6 +110,11 @@ class FittedRBM(Sampling, Transformer):
         -------
         v : ndarray of shape (n_samples, n_features)
             ``inverse_transform(transform(X))``, deterministic.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `transform`.
         """
         return self.inverse_transform(self.transform(X))
 
@@ -96,6 +130,16 @@ class FittedRBM(Sampling, Transformer):
         -------
         free_energy : ndarray of shape (n_samples,)
             Free energies in nats, so that ``log p(v) = -F(v) - log Z``.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `transform`; NaN is an error whatever `missing` is.
+
+        Warns
+        -----
+        UserWarning
+            As in `transform`.
         """
         check_is_fitted(self)
         _, rows = check_rows(self, X, model_dtype=self.components_.dtype)
@@ -120,6 +164,16 @@ class FittedRBM(Sampling, Transformer):
         -------
         pseudo_likelihood : ndarray of shape (n_samples,)
             Pseudo-log-likelihoods in nats.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `transform`.
+
+        Warns
+        -----
+        UserWarning
+            As in `transform`.
         """
         check_is_fitted(self)
         skipped = None
@@ -161,6 +215,11 @@ class FittedRBM(Sampling, Transformer):
         -------
         score : float
             The mean, in nats a row.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `score_samples`.
         """
         return float(self.score_samples(X).mean())
 
@@ -176,6 +235,16 @@ class FittedRBM(Sampling, Transformer):
         -------
         v_new : ndarray of shape (n_samples, n_features)
             Binary (bool) values of the visible units after one step.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `free_energy`, of `v`.
+
+        Warns
+        -----
+        UserWarning
+            As in `free_energy`, of `v`.
 
         Notes
         -----

@@ -115,6 +115,25 @@ class Sampling(OwnDraws):
             Values of the visible units; row ``i * n_chains + j`` is the
             i-th sample of chain j. `sklearn_ebm.samplers` has the chains
             themselves, and diagnostics of how they mix.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If a number of samples, chains or steps is too small; `init` or `conditions`
+            have other features than in `fit`, no row for every chain, or values that
+            are not finite or, in `conditions`, no states of such units (NaN is free);
+            or `method` is none of these, or not for such units.
+        TypeError
+            If such a number is no integer, `conditions` are sparse, or `init` holds
+            dates or times.
+
+        Warns
+        -----
+        UserWarning
+            If `init` has values outside [0, 1] and all units are Bernoulli units, or
+            the machine is deep and its visible units cannot mean the values.
         """
         check_is_fitted(self)
         n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=0)
@@ -166,6 +185,24 @@ class Sampling(OwnDraws):
         -------
         X : ndarray of shape (n_samples, n_features)
             The data, missing values filled in and the others as they were.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If X has other features than in `fit`, values that are neither finite nor
+            missing, or other codes than in `fit`; `mask` is not of bool or of another
+            shape; of a block of categories a part is missing; `n_gibbs_steps` is less
+            than 1, or `method` none of these.
+        TypeError
+            If X is sparse or holds dates or times, or `n_gibbs_steps` is no integer.
+
+        Warns
+        -----
+        UserWarning
+            If X has values that the visible units cannot mean, or blocks of categories
+            that do not sum to 1.
         """
         check_is_fitted(self)
         X, missing = check_missing(self, X, mask)

@@ -108,6 +108,26 @@ class Training(CallbackSupportMixin, TransformerMixin):
         -------
         self : object
             The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If parameters are not allowed, or do not fit each other or the data; X is
+            not a matrix of finite numbers (restricted machines take NaN with
+            ``missing="latent"``, in a dense array); with `warm_start`, X or parameters
+            do not fit the model so far; or training diverges, which leaves the
+            estimator as it was.
+        TypeError
+            If X holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            If X has values that the visible units cannot mean: those of Bernoulli units
+            lie in [0, 1].
+        ConvergenceWarning
+            If in the end over 5 % of the hidden units of a restricted machine are dead
+            or saturated, or none at the top of a deep one tells rows apart.
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_state")
@@ -172,6 +192,19 @@ class Training(CallbackSupportMixin, TransformerMixin):
         -------
         self : object
             The fitted model.
+
+        Raises
+        ------
+        ValueError
+            As in `fit`; X and parameters have to fit the model so far in any case, and
+            ``early_stopping=True`` is an error.
+        TypeError
+            If X holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            As in `fit`.
         """
         self._check_parameters()
         refuse_early_stopping(self)
@@ -212,6 +245,11 @@ class Training(CallbackSupportMixin, TransformerMixin):
         -------
         h : ndarray of shape (n_samples, n_components)
             Means of the hidden units.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `fit`.
         """
         self.fit(X, y, **fit_params)
         return self._transform_again(X)

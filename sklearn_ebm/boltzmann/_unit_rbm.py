@@ -82,6 +82,24 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         -------
         h : ndarray of shape (n_samples, n_components)
             Means of the hidden units.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If X is not a matrix of finite numbers, has other features than in `fit`, or
+            in columns of codes others than 0, 1, ... up to the largest in `fit`. NaN is
+            taken with ``missing="latent"``, in a dense array; of a block of categories,
+            in all columns or none.
+        TypeError
+            If X holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            If X has values that the visible units cannot mean, or blocks of categories
+            that do not sum to 1.
         """
         X, machine = self._check_use(X)
         return machine.up.means_in_chunks(X)
@@ -105,6 +123,20 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         v : ndarray of shape (n_samples, n_features)
             Means of the visible units; the likeliest category where a column holds
             codes of categories.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If X is not a matrix of finite numbers, a column for every hidden unit.
+        TypeError
+            If X holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            If both layers are Bernoulli units and values of X lie outside [0, 1].
         """
         check_is_fitted(self)
         X, _ = check_states(self, X, self.components_.shape[0], "X", quiet=True)
@@ -124,6 +156,17 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         -------
         free_energy : ndarray of shape (n_samples,)
             Free energies in nats, so that ``log p(v) = -F(v) - log Z``.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `transform`; with two layers of Bernoulli units NaN is an error
+            whatever `missing` is.
+
+        Warns
+        -----
+        UserWarning
+            As in `transform`.
         """
         X, machine = self._check_use(X, exact=True)
         return machine.free_energy(X)
@@ -151,6 +194,16 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         log_likelihood : ndarray of shape (n_samples,)
             Log-likelihoods in nats; of columns of counts and categories those of
             probabilities, of real ones those of densities.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `transform`.
+
+        Warns
+        -----
+        UserWarning
+            As in `transform`.
         """
         free_energy = self.free_energy(X)
         return -free_energy - kept_log_z(self)
@@ -168,6 +221,16 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         -------
         v_new : ndarray of shape (n_samples, n_features)
             Values of the visible units after one step.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `free_energy`, of `v`.
+
+        Warns
+        -----
+        UserWarning
+            As in `free_energy`, of `v`.
 
         Notes
         -----

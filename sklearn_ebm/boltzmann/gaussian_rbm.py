@@ -311,7 +311,13 @@ class GaussianRBM(UnitsRBM):
 
     @property
     def visible(self):
-        """What the features are, as parameter of `RBM`."""
+        """What the features are, as parameter of `RBM`.
+
+        Raises
+        ------
+        ValueError
+            If `variance` is a number that is not positive and finite.
+        """
         if self.variance == "learned":
             return "gaussian"
         return Gaussian(scale=self.variance**0.5)

@@ -215,6 +215,25 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         -------
         self : object
             The fitted imputer.
+
+        Raises
+        ------
+        ValueError
+            If parameters are not allowed, or do not fit each other or the data; X has
+            values that are neither finite nor missing, none that are not missing
+            (unless `keep_empty_features`), or others than codes in columns of codes; of
+            a block of categories a part is missing; or training diverges, which leaves
+            the imputer as it was.
+        TypeError
+            If X is sparse, or holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            If X has values that the visible units cannot mean, or blocks of categories
+            that do not sum to 1.
+        ConvergenceWarning
+            If over 5 % of the hidden units, Bernoulli ones, are dead or saturated.
         """
         check_parameters(self)
         X = check_table(self, X, self.missing_values, reset=True)
@@ -277,6 +296,23 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         X : ndarray of shape (n_samples, n_features_out)
             The data without missing values, and without features that were empty
             in `fit` (unless they are kept), and the columns of the indicator.
+
+        Raises
+        ------
+        NotFittedError
+            If the imputer has not been fitted.
+        ValueError
+            If X has other features than in `fit`, values that are neither finite nor
+            missing, or other codes than in `fit`; or of a block of categories a part is
+            missing.
+        TypeError
+            If X is sparse, or holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            Where values are sampled, if rows with missing ones have others that the
+            visible units cannot mean.
         """
         check_is_fitted(self)
         X = check_table(self, X, self.missing_values)
@@ -329,6 +365,13 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         names : ndarray of str
             Names of the features, and for every column of the indicator the name of
             a feature after ``missingindicator_``.
+
+        Raises
+        ------
+        NotFittedError
+            If the imputer has not been fitted.
+        ValueError
+            If `input_features` are not as many as in `fit`, or have other names.
         """
         check_is_fitted(self)
         names = input_names(self, input_features)
