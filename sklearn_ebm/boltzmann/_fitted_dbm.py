@@ -39,6 +39,22 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
         h : ndarray of shape (n_samples, n_hidden)
             Means of the highest hidden layer or, with ``output="all"``, of all
             hidden layers from the bottom up.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If X is not a matrix of finite numbers, has other features than in `fit`, or
+            in columns of codes others than 0, 1, ... up to the largest in `fit`.
+        TypeError
+            If X holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            If X has values that the visible units cannot mean, or blocks of categories
+            that do not sum to 1.
         """
         return self._output(*self._read(X))
 
@@ -64,6 +80,15 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
             Means of the visible units given the first hidden layer. From the highest
             layer alone (``output="top"``) the layers below it are found by mean
             field. In columns of codes, the likeliest category.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If X is not a matrix of finite numbers, with the columns of `transform`.
+        TypeError
+            If X holds dates or times.
         """
         check_is_fitted(self)
         X, rows = check_states(self, X, self._n_features_out, "X", quiet=True)
@@ -87,6 +112,16 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
         -------
         v : ndarray of shape (n_samples, n_features)
             Means of the visible units, deterministic.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `transform`; NaN is always an error.
+
+        Warns
+        -----
+        UserWarning
+            As in `transform`.
         """
         X, dtype = self._read(X)
         machine = self._deep(dtype)
@@ -111,6 +146,16 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
         -------
         bound : ndarray of shape (n_samples,)
             Bounds in nats.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `transform`; NaN is always an error.
+
+        Warns
+        -----
+        UserWarning
+            As in `transform`.
         """
         X, dtype = self._read(X, exact=True)
         return self._deep(dtype).bound(X) - kept_log_z(self)
@@ -130,6 +175,11 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
         -------
         score : float
             Mean of `score_samples`, in nats a row.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `score_samples`.
         """
         return float(self.score_samples(X).mean())
 

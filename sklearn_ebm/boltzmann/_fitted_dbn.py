@@ -52,6 +52,22 @@ class FittedDBN(OwnDraws, Transformer):
         h : ndarray of shape (n_samples, n_features_out)
             Means of the units of the top layer or, with ``output="all"``, of all
             hidden layers, from the bottom up.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If X is not a matrix of finite numbers, has other features than in `fit`, or
+            in columns of codes others than 0, 1, ... up to the largest in `fit`.
+        TypeError
+            If X holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            If X has values that the visible units cannot mean, or blocks of categories
+            that do not sum to 1.
         """
         return self._transform(X)
 
@@ -84,6 +100,20 @@ class FittedDBN(OwnDraws, Transformer):
         v : ndarray of shape (n_samples, n_features)
             Means of the visible units; the likeliest category where a column holds
             codes of categories.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If X is not a matrix of finite numbers, with the columns of `transform`.
+        TypeError
+            If X holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            If values of X lie outside [0, 1], by more than rounding.
         """
         check_is_fitted(self)
         X, rows = check_states(self, X, self._n_features_out, "X")
@@ -104,6 +134,11 @@ class FittedDBN(OwnDraws, Transformer):
         -------
         v : ndarray of shape (n_samples, n_features)
             ``inverse_transform(transform(X))``, deterministic.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `transform`.
         """
         return self.inverse_transform(self.transform(X))
 
@@ -131,6 +166,16 @@ class FittedDBN(OwnDraws, Transformer):
         bound : ndarray of shape (n_samples,)
             Bounds in nats; of columns of counts and categories on those of
             probabilities, of real ones on those of densities.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `transform`.
+
+        Warns
+        -----
+        UserWarning
+            As in `transform`.
         """
         check_is_fitted(self)
         X, _ = self._check_use(X)
@@ -159,6 +204,11 @@ class FittedDBN(OwnDraws, Transformer):
         -------
         score : float
             Mean of `score_samples`, in nats a row.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `score_samples`.
         """
         return float(self.score_samples(X).mean())
 
@@ -202,6 +252,23 @@ class FittedDBN(OwnDraws, Transformer):
         -------
         v : ndarray of shape (n_samples, n_features)
             Values of the visible units.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If `n_samples` is less than 1 or `n_gibbs_steps` less than 0; `init` has
+            other than `n_samples` rows, or is refused as X by `transform`; or `method`
+            is none of these, or "tempering" with a single hidden layer above units that
+            are not Bernoulli units.
+        TypeError
+            If a number is no integer, or `init` holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            As in `transform`, of `init`.
         """
         check_is_fitted(self)
         n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=0)
@@ -250,6 +317,11 @@ class FittedDBN(OwnDraws, Transformer):
             top, a copy of its part of the model. `sklearn_ebm.likelihood.log_partition`
             says how well its log Z is known, `sklearn_ebm.samplers` how its chains
             mix.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
         """
         check_is_fitted(self)
         number = len(self.components_)

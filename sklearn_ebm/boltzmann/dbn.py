@@ -275,6 +275,25 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         -------
         self : object
             The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If parameters are not allowed, or do not fit each other or the data (tuples:
+            a number for every hidden layer); X is not a matrix of finite numbers; with
+            `warm_start`, X or parameters do not fit the model so far; or training
+            diverges, which leaves the estimator as it was.
+        TypeError
+            If X holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            If X has values that the visible units cannot mean: those of Bernoulli units
+            lie in [0, 1].
+        ConvergenceWarning
+            If over 5 % of the units of a hidden layer are dead or saturated after its
+            training, or in the end none of the top layer tells rows apart.
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_stack")
@@ -327,6 +346,16 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         -------
         self : object
             The fitted model.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `fit`; X and parameters have to fit the model so far in any case.
+
+        Warns
+        -----
+        UserWarning
+            As in `fit`.
         """
         self._check_parameters()
         goes_on = hasattr(self, "_stack")
@@ -353,6 +382,11 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         -------
         h : ndarray of shape (n_samples, n_features_out)
             What `transform` returns.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `fit`.
         """
         return self.fit(X)._transform(X, quiet=True)
 

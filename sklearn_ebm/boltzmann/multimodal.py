@@ -267,6 +267,24 @@ class MultimodalDBM(TrainedDBM):
         h : ndarray of shape (n_samples, n_hidden)
             Means of the joint layer or, with ``output="all"``, of all hidden layers
             from the bottom up.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If X is not a matrix of finite numbers, has other features than in `fit`, or
+            in columns of codes others than 0, 1, ... up to the largest in `fit`. NaN is
+            taken with ``missing="latent"``, in a dense array; of a block of categories,
+            in all columns or none.
+        TypeError
+            If X holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            If X has values that the visible units cannot mean, or blocks of categories
+            that do not sum to 1.
         """
         if self.missing == "raise":
             return super().transform(X)
@@ -336,6 +354,11 @@ class MultimodalDBM(TrainedDBM):
         -------
         values : ndarray of shape (n_samples, n_columns)
             Values of the columns of the modality, in their order in X.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `impute`; ValueError also if `modality` is not the name of one.
         """
         check_is_fitted(self)
         modalities = as_made(self, "modalities")
@@ -360,12 +383,26 @@ class MultimodalDBM(TrainedDBM):
 
     @property
     def hidden_layer_sizes(self):
-        """Numbers of units of the hidden layers, those of all pathways together."""
+        """Numbers of units of the hidden layers, those of all pathways together.
+
+        Raises
+        ------
+        ValueError
+            If modalities have different numbers of hidden layers.
+        """
         return (*map(sum, zip(*self._pathways, strict=True)), self.n_joint)
 
     @property
     def visible(self):
-        """What the columns hold, as parameter `visible` of `RBM`."""
+        """What the columns hold, as parameter `visible` of `RBM`.
+
+        Raises
+        ------
+        AttributeError
+            Before `fit`, which tells how many columns there are.
+        ValueError
+            If `modalities` do not name every column once.
+        """
         self._owners(self.modalities)  # refuses columns that are no modalities
         pairs = [(columns, unit) for _, columns, unit, _ in self.modalities]
         if all(isinstance(unit, str) and unit == "bernoulli" for _, unit in pairs):
