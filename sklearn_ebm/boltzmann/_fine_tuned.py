@@ -112,6 +112,29 @@ class FineTuned(CallbackSupportMixin, Transformer):
         -------
         self : object
             The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If parameters are not allowed, or do not fit each other; X is not a matrix
+            of finite numbers (``objective="multi_prediction"`` takes NaN, in a dense
+            array); `y` is of another length, or not of finite numbers or labels; too
+            few rows are held out or left to train on; with `warm_start`, X, `y` or
+            parameters do not fit the model so far; or training diverges, which leaves
+            the estimator as it was.
+        TypeError
+            If X, or numbers in `y`, are dates or times, or `y` is sparse.
+
+        Warns
+        -----
+        UserWarning
+            If X has values outside [0, 1], and a new model trains Bernoulli units with
+            them.
+        ConvergenceWarning
+            If over 5 % of the units of a layer of a pretrained stack are dead or
+            saturated.
+        DataConversionWarning
+            If `y` is a matrix of one column.
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_state")
@@ -379,7 +402,13 @@ class FineTuned(CallbackSupportMixin, Transformer):
 
     @property
     def loss_curve_(self):
-        """The objective in every epoch."""
+        """The objective in every epoch.
+
+        Raises
+        ------
+        AttributeError
+            If the net has not been fitted, or has not been fine-tuned.
+        """
         if "loss" not in self.history_:
             raise AttributeError("loss_curve_ is of nets that are fine-tuned only.")
         return self.history_["loss"]
@@ -398,6 +427,17 @@ class FineTuned(CallbackSupportMixin, Transformer):
         -------
         h : ndarray of shape (n_samples, n_units)
             Activities, between 0 and 1.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If X is not a matrix of finite numbers, or has other features than in `fit`.
+            Fitted with ``objective="multi_prediction"``, `DBMClassifier` takes NaN, in
+            a dense array.
+        TypeError
+            If X holds dates or times.
         """
         return self._outputs(X, hidden=True)
 

@@ -52,6 +52,22 @@ class FineTunedClassifier(PredictedLabels, FineTuned):
         -------
         self : object
             The fitted model.
+
+        Raises
+        ------
+        AttributeError
+            If `solver` is "lbfgs", which does not learn from minibatches.
+        ValueError
+            As in `fit`; if `classes` are missing in the first call, are no labels or
+            others than before, or lack labels of `y`; or with ``early_stopping=True``
+            or ``class_weight="balanced"``.
+        TypeError
+            As in `fit`.
+
+        Warns
+        -----
+        UserWarning, DataConversionWarning
+            As in `fit`.
         """
         self._check_parameters()
         self._check_partial_fit()

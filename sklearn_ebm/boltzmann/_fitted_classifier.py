@@ -48,6 +48,20 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
         h : ndarray of shape (n_samples, n_components)
             Means of the hidden units, without knowledge of the label: of the means
             under each label, weighted by ``p(y|v)``.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If X is not a matrix of finite numbers, or has other features than in `fit`.
+        TypeError
+            If X holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            If values of X lie outside [0, 1], by more than rounding.
         """
         check_is_fitted(self)
         X, rows = check_rows(self, X)
@@ -69,6 +83,17 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
         free_energy : ndarray of shape (n_samples,)
             F(v, y) or F(v) in nats, so that ``log p(v, y) = -F(v, y) - log Z`` and
             ``log p(v) = -F(v) - log Z``.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `transform`; ValueError also if `y` does not have a label for every
+            row, or has others than `classes_`.
+
+        Warns
+        -----
+        UserWarning
+            As in `transform`.
         """
         scores, rows = self._scores(X, exact=True)
         # b.v is the field of a unit whose weights are the visible biases.
@@ -119,6 +144,22 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
         -------
         v : ndarray of shape (n_samples, n_features)
             Binary values of the visible units.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If `n_samples` or `n_gibbs_steps` is less than 1; `y` or `init` have other
+            than `n_samples` rows; `y` has labels that are not in `classes_`; or `init`
+            has other features than in `fit`, or values that are not finite.
+        TypeError
+            If a number is no integer, or `init` holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            If values of `init` lie outside [0, 1], by more than rounding.
 
         Notes
         -----

@@ -25,6 +25,22 @@ class PredictedLabels(ClassifierMixin):
         -------
         y : ndarray of shape (n_samples,)
             The most probable labels.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If X is not a matrix of finite numbers, or has other features than in `fit`.
+            Fitted with ``objective="multi_prediction"``, `DBMClassifier` takes NaN, in
+            a dense array.
+        TypeError
+            If X holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            By `RBMClassifier`, if values of X lie outside [0, 1].
         """
         scores, _ = self._label_scores(X)
         return self.classes_[scores.argmax(axis=1)]
@@ -41,6 +57,16 @@ class PredictedLabels(ClassifierMixin):
         -------
         p : ndarray of shape (n_samples, n_classes)
             Probabilities, in the order of `classes_`.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `predict`.
+
+        Warns
+        -----
+        UserWarning
+            As in `predict`.
         """
         scores, dtype = self._label_scores(X)
         return softmax(scores, axis=1).astype(dtype, copy=False)
@@ -58,6 +84,16 @@ class PredictedLabels(ClassifierMixin):
         log_p : ndarray of shape (n_samples, n_classes)
             Log-probabilities in nats, in the order of `classes_`. Finite also where
             `predict_proba` rounds to 0.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `predict`.
+
+        Warns
+        -----
+        UserWarning
+            As in `predict`.
         """
         scores, dtype = self._label_scores(X)
         return log_softmax(scores, axis=1).astype(dtype, copy=False)
@@ -75,6 +111,16 @@ class PredictedLabels(ClassifierMixin):
         scores : ndarray of shape (n_samples, n_classes) or (n_samples,)
             ``log p(y|v)`` less its mean over the labels; with two labels, the
             log-odds of ``classes_[1]``. In nats.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `predict`.
+
+        Warns
+        -----
+        UserWarning
+            As in `predict`.
         """
         scores, dtype = self._label_scores(X)
         if scores.shape[1] == 2:

@@ -302,6 +302,24 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         -------
         self : RBMClassifier
             The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If parameters are not allowed; X is not a matrix of finite numbers; `y` is
+            of another length, holds no labels (but real numbers or NaN) or none where
+            one is needed; `validation_fraction` leaves nothing to train on; with
+            `warm_start`, X, `y` or `n_components` do not fit the model so far; or
+            training diverges, which leaves the estimator as it was.
+        TypeError
+            If X holds dates or times, or `y` is sparse.
+
+        Warns
+        -----
+        UserWarning
+            If values of X lie outside [0, 1], by more than rounding.
+        DataConversionWarning
+            If `y` is a matrix of one column.
         """
         check_parameters(self)
         goes_on = self.warm_start and hasattr(self, "_state")
@@ -352,6 +370,19 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         -------
         self : RBMClassifier
             The fitted model.
+
+        Raises
+        ------
+        ValueError
+            As in `fit`; if `classes` are missing in the first call, are no labels or
+            others than before, or lack labels of `y`; or with ``early_stopping=True``.
+        TypeError
+            As in `fit`.
+
+        Warns
+        -----
+        UserWarning, DataConversionWarning
+            As in `fit`.
         """
         check_parameters(self)
         refuse_early_stopping(self)

@@ -334,6 +334,28 @@ class DBNClassifier(FineTunedClassifier):
         -------
         self : DBNClassifier
             The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If parameters are not allowed, or do not fit each other; X is not a matrix
+            of finite numbers; `y` is of another length, holds no labels (but real
+            numbers or NaN) or none where one is needed; `validation_fraction` leaves
+            nothing to train on; with `warm_start`, X, `y` or parameters do not fit the
+            model so far; or training diverges, which leaves the estimator as it was.
+        TypeError
+            If X holds dates or times, or `y` is sparse.
+
+        Warns
+        -----
+        UserWarning
+            If X has values outside [0, 1], and machines of Bernoulli units learn from
+            them.
+        ConvergenceWarning
+            If over 5 % of the units of a pretrained layer are dead or saturated, or the
+            labels of a generative top hardly depend on the row.
+        DataConversionWarning
+            If `y` is a matrix of one column.
         """
         if self.objective == "generative":
             return self._fit_generative(X, y)
@@ -378,6 +400,23 @@ class DBNClassifier(FineTunedClassifier):
         -------
         self : DBNClassifier
             The fitted model.
+
+        Raises
+        ------
+        AttributeError
+            If `solver` is "lbfgs", which does not learn from minibatches; not with
+            ``objective="generative"``.
+        ValueError
+            As in `fit`; if `classes` are missing in the first call, are no labels or
+            others than before, or lack labels of `y`; or with ``early_stopping=True``
+            or ``class_weight="balanced"``.
+        TypeError
+            As in `fit`.
+
+        Warns
+        -----
+        UserWarning, ConvergenceWarning, DataConversionWarning
+            As in `fit`, but for the labels of a generative top.
         """
         if self.objective != "generative":
             return super().partial_fit(X, y, classes)
@@ -402,6 +441,15 @@ class DBNClassifier(FineTunedClassifier):
             Activities, between 0 and 1. With ``objective="generative"`` those of the
             top layer without knowledge of the label: the means of its units under
             each label, weighted by the probabilities of the labels.
+
+        Raises
+        ------
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If X is not a matrix of finite numbers, or has other features than in `fit`.
+        TypeError
+            If X holds dates or times.
         """
         return super().transform(X)
 
@@ -433,6 +481,19 @@ class DBNClassifier(FineTunedClassifier):
         -------
         X : ndarray of shape (n_samples, n_features)
             Values of the features: 0 or 1 for ``visible="bernoulli"``.
+
+        Raises
+        ------
+        AttributeError
+            If the net is not generative: one that is fine-tuned is no model of the
+            features.
+        NotFittedError
+            If the model has not been fitted.
+        ValueError
+            If `n_samples` or `n_gibbs_steps` is less than 1, or `y` has other than
+            `n_samples` rows, or labels that are not in `classes_`.
+        TypeError
+            If a number is no integer.
         """
         check_is_fitted(self, "generative_intercepts_")
         return _label_top.sample(self, n_samples, y, n_gibbs_steps, random_state)

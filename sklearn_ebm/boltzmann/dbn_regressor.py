@@ -272,6 +272,21 @@ class DBNRegressor(RegressorMixin, FineTuned):
         -------
         self : DBNRegressor
             The fitted model.
+
+        Raises
+        ------
+        AttributeError
+            If `solver` is "lbfgs", which does not learn from minibatches.
+        ValueError
+            As in `fit`; X, `y` and parameters have to fit the model so far in any case,
+            and ``early_stopping=True`` is an error.
+        TypeError
+            As in `fit`.
+
+        Warns
+        -----
+        UserWarning, ConvergenceWarning, DataConversionWarning
+            As in `fit`.
         """
         return self._one_pass(X, y)
 
@@ -289,6 +304,11 @@ class DBNRegressor(RegressorMixin, FineTuned):
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
             Predictions, in one dimension if the targets were.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `transform`.
         """
         found = self._outputs(X)
         return found[:, 0] if self._state["one_column"] else found
