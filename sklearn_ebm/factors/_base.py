@@ -40,6 +40,18 @@ class GaussianFactors(Transformer):
         -------
         X_new : ndarray of shape (n_samples, n_components)
             Means of the factors given what is observed of each row.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+
+        ValueError
+            If X has other features than in the fit (their number or their names), or
+            holds NaN (with ``missing="raise"``) or infinity.
+
+        TypeError
+            If X is sparse, or holds dates or times.
         """
         check_is_fitted(self)
         X = self._check_data(X)
@@ -62,6 +74,18 @@ class GaussianFactors(Transformer):
         -------
         X_original : ndarray of shape (n_samples, n_features)
             Their part in the features, ``mean_ + X @ components_``.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+
+        ValueError
+            If X has another number of columns than there are components, or holds NaN
+            or infinity.
+
+        TypeError
+            If X is sparse, or holds dates or times.
         """
         check_is_fitted(self)
         # A model may be left without components. (scikit-learn does not take a data
@@ -85,6 +109,11 @@ class GaussianFactors(Transformer):
         -------
         log_likelihood : ndarray of shape (n_samples,)
             Log-density of what is observed of each row, in nats.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `transform`.
         """
         check_is_fitted(self)
         if self.missing == "latent":
@@ -115,6 +144,11 @@ class GaussianFactors(Transformer):
         -------
         score : float
             Mean of `score_samples`, in nats a row.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `transform`.
         """
         return float(self.score_samples(X).mean())
 
@@ -134,6 +168,17 @@ class GaussianFactors(Transformer):
         -------
         X : ndarray of shape (n_samples, n_features)
             Independent samples.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+
+        ValueError
+            If `n_samples` is less than 1, or `random_state` is not allowed.
+
+        TypeError
+            If `n_samples` is no integer.
         """
         check_is_fitted(self)
         n_samples = check_count(n_samples, "n_samples", least=1)
@@ -163,6 +208,19 @@ class GaussianFactors(Transformer):
         -------
         X : ndarray of shape (n_samples, n_features)
             The data, missing values filled in.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+
+        ValueError
+            If X has other features than in the fit (their number or their names) or
+            holds infinity, `mask` is not bool or has another shape, or `method` or
+            `random_state` is not allowed.
+
+        TypeError
+            If X is sparse, or holds dates or times.
         """
         check_is_fitted(self)
         X = self._check_data(X, allow_nan=True)
@@ -180,6 +238,11 @@ class GaussianFactors(Transformer):
         -------
         covariance : ndarray of shape (n_features, n_features)
             The covariance.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
         """
         check_is_fitted(self)
         return self._gaussian().covariance()
@@ -191,6 +254,11 @@ class GaussianFactors(Transformer):
         -------
         precision : ndarray of shape (n_features, n_features)
             The precision matrix.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
         """
         check_is_fitted(self)
         return self._gaussian().precision()

@@ -222,6 +222,23 @@ class FactorAnalysis(GaussianFactors):
         -------
         self : FactorAnalysis
             The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If X holds NaN (with ``missing="raise"``) or infinity, or has fewer than two
+            rows, a feature without an observed value, or variances beyond the numbers
+            of its dtype; if a parameter is not allowed, `noise_variance_init` is not a
+            number above 0 for each feature, or `rotation` finds factors that are copies
+            of one another.
+
+        TypeError
+            If X is sparse, or holds dates or times.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` iterations were not enough.
         """
         check_parameters(self)
         X = self._check_data(X, reset=True, ensure_min_samples=2)
@@ -276,6 +293,17 @@ class FactorAnalysis(GaussianFactors):
         -------
         self : FactorAnalysis
             The fitted model.
+
+        Raises
+        ------
+        ValueError
+            As in `fit`, but one row is enough, and only the first call needs an
+            observed value of every feature. Also if X has other features than before
+            (their number or their names), or `n_components` does not fit the model that
+            there is.
+
+        TypeError
+            If X is sparse, or holds dates or times.
         """
         check_parameters(self)
         first = not hasattr(self, "components_")

@@ -274,6 +274,27 @@ class ICA(Transformer):
         -------
         self : ICA
             The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If X holds NaN or infinity, has fewer than two rows, does not vary, spreads
+            too little or too much for its dtype or, with ``whiten=False``, does not
+            have full rank; if a parameter is not allowed, or `density` does not go with
+            `objective`; or if `w_init` has another shape than it should, or not full
+            rank.
+
+        TypeError
+            If X is sparse, or holds dates or times.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` iterations do not reach `tol`.
+
+        UserWarning
+            If `n_components` is more than the data have directions, and set to their
+            number, or ignored because of ``whiten=False``.
         """
         check_parameters(self)
         many = self.objective == "score_matching"
@@ -424,6 +445,18 @@ class ICA(Transformer):
         S : ndarray of shape (n_samples, n_components)
             Sources, ``(X - mean_) @ components_.T``. With more components than
             features these are responses of filters, which depend on one another.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+
+        ValueError
+            If X has other features than in the fit (their number or their names), or
+            holds NaN or infinity.
+
+        TypeError
+            If X is sparse, or holds dates or times.
         """
         check_is_fitted(self)
         X = check_floats(self, X)
@@ -443,6 +476,18 @@ class ICA(Transformer):
             Data, ``X @ mixing_.T + mean_``. With fewer components than features this
             is the mean of the data with these sources; with more, the data whose
             `transform` is nearest to X in the sense of least squares.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+
+        ValueError
+            If X has another number of columns than there are components, or holds NaN
+            or infinity.
+
+        TypeError
+            If X is sparse, or holds dates or times.
         """
         check_is_fitted(self)
         X = check_latent(X, len(self.components_), "components")
@@ -462,6 +507,11 @@ class ICA(Transformer):
             ``-sum_i log p_i(y_i)`` in nats, of sources y at the standard scale of
             their densities; and ``|r|^2 / (2 noise_variance_)`` of what is left over
             where there are fewer components than features.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `transform`.
         """
         check_is_fitted(self)
         X = check_floats(self, X)
@@ -491,6 +541,20 @@ class ICA(Transformer):
         -------
         log_likelihood : ndarray of shape (n_samples,)
             ``log p(x)`` in nats, of data on their original scale.
+
+        Raises
+        ------
+        AttributeError
+            If there are more components than the data of the fit had directions: then
+            there is no such method, since the density has no known normaliser.
+
+        ValueError
+            As in `transform`; or if there are fewer components than features, and the
+            data of the fit had no variance outside their space: then there is no
+            density.
+
+        NotFittedError, TypeError
+            As in `transform`.
         """
         check_is_fitted(self)
         log_norm = self._log_norm()
@@ -512,6 +576,11 @@ class ICA(Transformer):
         -------
         score : float
             Mean of `score_samples`, in nats a row.
+
+        Raises
+        ------
+        AttributeError, ValueError, NotFittedError, TypeError
+            As in `score_samples`.
         """
         return float(self.score_samples(X).mean())
 
@@ -532,6 +601,20 @@ class ICA(Transformer):
         -------
         X : ndarray of shape (n_samples, n_features)
             Independent draws.
+
+        Raises
+        ------
+        AttributeError
+            As in `score_samples`.
+
+        NotFittedError
+            If the model is not fitted.
+
+        ValueError
+            If `n_samples` is less than 1, or `random_state` is not allowed.
+
+        TypeError
+            If `n_samples` is no integer.
         """
         check_is_fitted(self)
         n_samples = check_count(n_samples, "n_samples", least=1)

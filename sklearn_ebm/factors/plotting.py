@@ -80,6 +80,14 @@ class SelectionDisplay:
         -------
         display : SelectionDisplay
             What was drawn.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As in `select_n_components`.
+
+        ImportError
+            If matplotlib is not installed.
         """
         selection = select_n_components(
             estimator, X, candidates, criterion=criterion, cv=cv
@@ -98,6 +106,11 @@ class SelectionDisplay:
         -------
         self : SelectionDisplay
             What was drawn.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
         """
         chosen, order = self.selection, np.argsort(self.selection.candidates)
         self.figure_, self.ax_ = _axes(ax)

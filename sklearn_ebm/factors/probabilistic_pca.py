@@ -172,6 +172,22 @@ class ProbabilisticPCA(GaussianFactors):
         -------
         self : ProbabilisticPCA
             The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If X holds NaN (with ``missing="raise"``) or infinity, or has fewer than two
+            rows, a feature without an observed value, or variances beyond the numbers
+            of its dtype; if a parameter is not allowed; or if there are, for
+            ``n_components="mle"``, fewer rows than features or missing values.
+
+        TypeError
+            If X is sparse, or holds dates or times.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` iterations were not enough.
         """
         check_parameters(self)
         X = self._check_data(X, reset=True, ensure_min_samples=2)

@@ -84,6 +84,17 @@ def select_n_components(estimator, X, candidates, *, criterion="bic", cv=5):
         The scores, and the number of components with the highest. It is drawn by
         `sklearn_ebm.factors.plotting.SelectionDisplay`.
 
+    Raises
+    ------
+    TypeError
+        If the estimator is not one of those of `criterion`, `candidates` are not
+        integers, or X is sparse or holds dates or times.
+
+    ValueError
+        If `candidates` are none at all or below 0, `criterion` is not one of the above,
+        scikit-learn refuses `cv` (more folds than rows, for instance), or the `fit` of
+        the estimator refuses X (for NaN or infinity, for instance).
+
     Notes
     -----
     A rotation of the factors is free, so that

@@ -156,6 +156,22 @@ class SlowFeatureAnalysis(Transformer):
         -------
         self : SlowFeatureAnalysis
             The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If X holds NaN or infinity, has fewer than two frames, does not vary, or
+            varies too much or too little for its dtype; if `lengths` are not positive
+            integers that sum to the number of frames, or all of them are 1; or if a
+            parameter is not allowed.
+
+        TypeError
+            If X is sparse, or holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            If `n_components` is more than the directions in which the data vary.
         """
         check_parameters(self)
         X = check_floats(self, X, reset=True, ensure_min_samples=2)
@@ -193,6 +209,16 @@ class SlowFeatureAnalysis(Transformer):
         -------
         self : SlowFeatureAnalysis
             The fitted model.
+
+        Raises
+        ------
+        ValueError
+            As in `fit`, where it is all frames so far that have to be enough and to
+            vary; or if X has other features than before (their number or their names),
+            or `expansion` has changed.
+
+        TypeError
+            If X is sparse, or holds dates or times.
         """
         check_parameters(self)
         state = getattr(self, "_state", None)
@@ -270,6 +296,18 @@ class SlowFeatureAnalysis(Transformer):
         -------
         Y : ndarray of shape (n_frames, n_components)
             Slow features, slowest first.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+
+        ValueError
+            If X has other features than in the fit (their number or their names), or
+            holds NaN or infinity.
+
+        TypeError
+            If X is sparse, or holds dates or times.
         """
         check_is_fitted(self)
         X = check_floats(self, X)
@@ -293,6 +331,21 @@ class SlowFeatureAnalysis(Transformer):
         X_original : ndarray of shape (n_frames, n_features)
             The best linear estimate of the data, in the sense of squared error; the
             data themselves if all slow features are kept.
+
+        Raises
+        ------
+        AttributeError
+            If `expansion` is not "linear": then there is no such method.
+
+        NotFittedError
+            If the model is not fitted.
+
+        ValueError
+            If X has another number of columns than there are slow features, or holds
+            NaN or infinity.
+
+        TypeError
+            If X is sparse, or holds dates or times.
         """
         check_is_fitted(self)
         X = check_latent(X, len(self.components_), "slow features")

@@ -246,6 +246,22 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         -------
         self : SparseCoding
             The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If X holds NaN or infinity; if a parameter is not allowed, `positive_code`
+            or more `n_nonzero_coefs` than atoms meet ``algorithm="omp"``, or
+            `dict_init` has another shape than it should, atoms of zeros or, with
+            `positive_dict`, negative entries.
+
+        TypeError
+            If X holds dates or times.
+
+        Warns
+        -----
+        RuntimeWarning
+            As in `transform`.
         """
         X = self._check(X, reset=True)
         n_rows = X.shape[0]
@@ -304,6 +320,20 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         -------
         self : SparseCoding
             The fitted model.
+
+        Raises
+        ------
+        ValueError
+            As in `fit`; or if X has other features than before (their number or their
+            names), or `n_components` does not fit the dictionary that there is.
+
+        TypeError
+            If X holds dates or times.
+
+        Warns
+        -----
+        RuntimeWarning
+            As in `transform`.
         """
         first = not hasattr(self, "_state")
         X = self._check(X, reset=first)
@@ -410,10 +440,25 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         codes : ndarray of shape (n_samples, n_components)
             Weights of the atoms, most of them 0.
 
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+
+        ValueError
+            If X has other features than in the fit (their number or their names), or
+            holds NaN or infinity.
+
+        TypeError
+            If X holds dates or times.
+
         Warns
         -----
         ConvergenceWarning
             If `transform_max_iter` sweeps were not enough for some rows.
+
+        RuntimeWarning
+            With ``algorithm="omp"``, if the atoms of a row depend on one another.
         """
         return self._encode(X)[1]
 
@@ -429,6 +474,18 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         -------
         rows : ndarray of shape (n_samples, n_features)
             ``X @ components_``.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+
+        ValueError
+            If X has another number of columns than there are atoms, or holds NaN or
+            infinity.
+
+        TypeError
+            If X holds dates or times.
         """
         check_is_fitted(self)
         n_atoms = len(self.components_)
@@ -453,6 +510,16 @@ class SparseCoding(CallbackSupportMixin, Transformer):
             is the negative log-density of row and code together, less the constant
             ``n_features / 2 log(pi / beta) + n_components log(2 / alpha)`` (with
             `positive_code`, ``log(1 / alpha)``): not a likelihood of the row.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `transform`.
+
+        Warns
+        -----
+        ConvergenceWarning, RuntimeWarning
+            As in `transform`.
         """
         X, codes = self._encode(X)
         components = self.components_.astype(X.dtype, copy=False)
@@ -474,6 +541,16 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         score : float
             ``-objective(X).mean()``. Compare models with the same `alpha`, `beta`
             and `algorithm` only: smaller penalties always have smaller objectives.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `transform`.
+
+        Warns
+        -----
+        ConvergenceWarning, RuntimeWarning
+            As in `transform`.
         """
         return -float(self.objective(X).mean())
 
