@@ -229,8 +229,18 @@ def log_partition(
 
     Raises
     ------
+    NotFittedError
+        If the model is an estimator that is not fitted.
+
+    TypeError
+        If the model is neither a Boltzmann machine nor a `Layered`, but a classifier, a
+        deep belief net or a class, for instance; or if a number is no integer.
+
     ValueError
-        If both layers are too large to enumerate, or an argument is not allowed.
+        If both layers are too large to enumerate ("exact"), or not all units are
+        Bernoulli units ("tempering"); an argument is not allowed; or a `Layered` has a
+        single layer, or no distribution (units that there are not or that do not go
+        together, or weights or biases that are too large or not finite).
 
     Notes
     -----
@@ -488,6 +498,26 @@ def free_energy(model, X):
     free_energy : ndarray of shape (n_samples,)
         ``F(v) = -log sum_h exp(-E(v, h))`` in nats.
 
+    Raises
+    ------
+    NotFittedError
+        If the model is an estimator that is not fitted.
+
+    TypeError
+        As in `log_partition`; or if X holds dates or times.
+
+    ValueError
+        If the model has not exactly one hidden layer, or no distribution (as in
+        `log_partition`); or if X has another number of columns than there are features
+        or units, or holds NaN, infinity or what an estimator refuses in its columns.
+
+    Warns
+    -----
+    UserWarning
+        If X has values that the visible units do not stand for, such as 2 for Bernoulli
+        units. The values for a `Layered` are looked at only if all of its units are
+        Bernoulli units.
+
     Examples
     --------
     >>> from sklearn_ebm.layered import Layered
@@ -554,6 +584,20 @@ def log_likelihood(model, X, log_z=None, **settings):
     result : LogLikelihood
         ``-free_energy(X) - log Z`` in nats, of every row and in the mean.
 
+    Raises
+    ------
+    NotFittedError, TypeError
+        As in `log_partition` and `free_energy`.
+
+    ValueError
+        As in `log_partition` and `free_energy`; or if `log_z` is not finite, or given
+        along with `settings`, which would change nothing.
+
+    Warns
+    -----
+    UserWarning
+        As in `free_energy`.
+
     Examples
     --------
     >>> import numpy as np
@@ -612,6 +656,19 @@ def ratio_matching(model, X):
     objective : ndarray of shape (n_samples,)
         ``sum_i (1 + p(v) / p(v with feature i flipped)) ** -2``.
 
+    Raises
+    ------
+    NotFittedError, TypeError
+        As in `free_energy`.
+
+    ValueError
+        As in `free_energy`; or if not all units are Bernoulli units.
+
+    Warns
+    -----
+    UserWarning
+        If X has values outside [0, 1].
+
     References
     ----------
     .. [1] A. Hyvarinen, "Some extensions of score matching", Computational
@@ -648,6 +705,16 @@ def free_energy_gap(model, X_train, X_test):
     -------
     gap : float
         Mean free energy of `X_test` less that of `X_train`, in nats.
+
+    Raises
+    ------
+    NotFittedError, TypeError, ValueError
+        As in `free_energy`, of either set of rows.
+
+    Warns
+    -----
+    UserWarning
+        As in `free_energy`.
 
     References
     ----------

@@ -78,6 +78,21 @@ class Gibbs:
         of their distance from their means. The model is left exactly as it is with
         any time; chains forget their past the faster the longer it is.
 
+    Raises
+    ------
+    NotFittedError
+        If the model is an estimator that is not fitted.
+
+    TypeError
+        If the model is neither a Boltzmann machine nor a `Layered`, but a classifier, a
+        deep belief net or a class, for instance.
+
+    ValueError
+        If a `Layered` has a single layer, or no distribution (units that there are not
+        or that do not go together, or weights or biases that are too large or not
+        finite); or if `langevin_time` is no positive number, or there are no Gaussian
+        visible units.
+
     References
     ----------
     .. [1] R. Liao, S. Kornblith, M. Ren, D. J. Fleet, G. Hinton, "Gaussian-Bernoulli
@@ -135,6 +150,23 @@ class Gibbs:
         -------
         chains : Chains
             The state before the first step.
+
+        Raises
+        ------
+        ValueError
+            If the shape of `init` or `conditions` does not fit the visible units or the
+            number of chains; `init` holds NaN or infinity; `conditions` hold what units
+            cannot be, or a part of a block of categories; or if `n_chains` is less than
+            1, or `random_state` is not allowed.
+
+        TypeError
+            If `n_chains` is no integer, `init` holds dates or times, or `conditions`
+            are sparse.
+
+        Warns
+        -----
+        UserWarning
+            If all units are Bernoulli units, and `init` has values outside [0, 1].
         """
         return self.begin(n_chains, init, conditions, random_key(random_state), 0)
 
@@ -153,6 +185,16 @@ class Gibbs:
         -------
         chains : Chains
             The state before the first step.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `init`.
+
+        Warns
+        -----
+        UserWarning
+            As in `init`.
         """
         n_features, bits = self.n_features, self.machine is None
         values = None
@@ -239,6 +281,15 @@ class Gibbs:
         -------
         chains : Chains
             State after these sweeps.
+
+        Raises
+        ------
+        TypeError
+            If `chains` are no `Chains`, or `n_steps` is no integer.
+
+        ValueError
+            If `chains` are of a model with another number of visible units, or
+            `n_steps` is negative.
         """
         self._check(chains)
         n_steps = check_count(n_steps, "n_steps", least=0)
@@ -290,6 +341,14 @@ class Gibbs:
 
         visible : ndarray of shape (n_chains, n_features)
             Drawn with these means.
+
+        Raises
+        ------
+        TypeError
+            If `chains` are no `Chains`.
+
+        ValueError
+            If `chains` are of a model with another number of visible units.
         """
         self._check(chains)
         if self.machine is not None:

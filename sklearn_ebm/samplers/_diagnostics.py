@@ -19,6 +19,11 @@ def autocorrelation_time(x):
         [1]_), with the variance between chains counted. 1 if all values are the
         same, and at least ``1 / log10(n_draws * n_chains)``.
 
+    Raises
+    ------
+    ValueError
+        If `x` is not of one of these shapes, or has fewer than two draws.
+
     References
     ----------
     .. [1] C. J. Geyer, "Practical Markov chain Monte Carlo", Statistical Science 7,
@@ -65,6 +70,11 @@ def effective_sample_size(x):
     size : float
         Number of draws divided by `autocorrelation_time`.
 
+    Raises
+    ------
+    ValueError
+        As in `autocorrelation_time`.
+
     Examples
     --------
     >>> import numpy as np
@@ -91,6 +101,11 @@ def r_hat(x):
     r_hat : float
         Square root of the variance of all draws over that within half-chains [1]_;
         near 1 (say below 1.01) if the chains have come to agree.
+
+    Raises
+    ------
+    ValueError
+        If `x` has more than two dimensions, or fewer than four draws a chain.
 
     References
     ----------

@@ -84,6 +84,24 @@ def sample_chains(
         Visible units; Bernoulli units as bool. A feature is one unit, but a column of
         codes of categories is a block of them, here as in `init` and `conditions`.
 
+    Raises
+    ------
+    NotFittedError
+        If the model is an estimator that is not fitted.
+
+    TypeError
+        If the model is none that `Gibbs` takes, a number is no integer, `init` holds
+        dates or times, or `conditions` are sparse.
+
+    ValueError
+        As in `Gibbs` and `Gibbs.init`; or if a number is too small, or `method` is not
+        one of the above or not for these units.
+
+    Warns
+    -----
+    UserWarning
+        As in `Gibbs.init`.
+
     Examples
     --------
     >>> from sklearn_ebm.layered import Layered
@@ -194,6 +212,25 @@ def impute(model, X, mask, *, n_gibbs_steps=100, method="mean", random_state=Non
     -------
     X : ndarray of shape (n_samples, n_features)
         A copy in the dtype of the model, missing values filled in.
+
+    Raises
+    ------
+    NotFittedError
+        If the model is an estimator that is not fitted.
+
+    TypeError
+        If the model is none that `Gibbs` takes, or `n_gibbs_steps` is no integer.
+
+    ValueError
+        If X has another number of columns than there are visible units, or holds NaN or
+        infinity where nothing is missing; `mask` is not bool, has another shape, or
+        takes a part of a block of categories; the model is refused by `Gibbs`; or
+        another argument is not allowed.
+
+    Warns
+    -----
+    UserWarning
+        If all units are Bernoulli units, and X has values outside [0, 1].
 
     Examples
     --------

@@ -85,6 +85,14 @@ class ReplicaExchange:
         A fitted restricted Boltzmann machine; or a deep one, all of whose even layers,
         side by side from the bottom up, are visible units here.
 
+    Raises
+    ------
+    NotFittedError, TypeError
+        As in `Gibbs`.
+
+    ValueError
+        As in `Gibbs`; or if not all units are Bernoulli units.
+
     Examples
     --------
     >>> from sklearn_ebm.layered import Layered
@@ -128,6 +136,17 @@ class ReplicaExchange:
         -------
         replicas : Replicas
             The state before the first step.
+
+        Raises
+        ------
+        ValueError
+            If `init` has another shape, or holds anything but 0 and 1; `fixed` is not
+            bool or has another shape; `betas` are fewer than two or do not ascend from
+            0 to 1; `n_ensembles` is less than 1; or `random_state` is not allowed.
+
+        TypeError
+            If `n_ensembles` or a single number `betas` is no integer, or `init` holds
+            dates or times.
         """
         n_ensembles = check_count(n_ensembles, "n_ensembles", least=1)
         betas = check_betas(betas)
@@ -172,6 +191,15 @@ class ReplicaExchange:
         -------
         replicas : Replicas
             State after these sweeps, with the statistics of their swaps.
+
+        Raises
+        ------
+        TypeError
+            If `replicas` are no `Replicas`, or `n_steps` is no integer.
+
+        ValueError
+            If `replicas` are of a model with another number of visible units, or
+            `n_steps` is negative.
         """
         n_features = self._path.down.n_units
         check_state(replicas, Replicas, ("n_ensembles", "n_temperatures", n_features))
@@ -234,6 +262,15 @@ class ReplicaExchange:
         -------
         replicas : Replicas
             State after these sweeps.
+
+        Raises
+        ------
+        TypeError
+            If `replicas` are no `Replicas`, or a number is no integer.
+
+        ValueError
+            If `replicas` are of a model with another number of visible units, `n_steps`
+            is negative, or `n_rounds` is less than 1.
         """
         n_steps = check_count(n_steps, "n_steps", least=0)
         n_rounds = check_count(n_rounds, "n_rounds", least=1)
@@ -256,6 +293,11 @@ class ReplicaExchange:
         -------
         v : ndarray of bool of shape (n_ensembles, n_features)
             Their visible units.
+
+        Raises
+        ------
+        TypeError
+            If `replicas` are no `Replicas`.
         """
         check_state(replicas, Replicas)
         at = np.argmax(replicas.levels, axis=1)
