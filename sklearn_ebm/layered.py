@@ -33,6 +33,14 @@ class Layered:
     biases : tuple of array-like
         ``biases[l]`` of shape (size of layer l,).
 
+    Raises
+    ------
+    ValueError
+        If the layers, or the shapes of `weights` and `biases`, do not fit together.
+
+    TypeError
+        If `weights` or `biases` are no numbers.
+
     Examples
     --------
     >>> import numpy as np
@@ -72,6 +80,13 @@ class Layered:
         -------
         energy : ndarray of shape (n_rows,)
             Energies in nats.
+
+        Raises
+        ------
+        ValueError
+            If there is not one array for every layer, an array has another shape than
+            its layer, or `units` cannot be what a layer holds (a name that there is
+            not, say, or blocks of categories that are not whole).
         """
         states = [np.asarray(s, dtype=float) for s in states]
         energy = -sum(s @ b for s, b in zip(states, self.biases, strict=True))
@@ -110,6 +125,12 @@ class Layered:
             The same machine with two layers. The states of its first layer are
             those of layers 0, 2, ... next to each other, those of its second layer
             those of layers 1, 3, ...
+
+        Raises
+        ------
+        ValueError
+            If there is a single layer; or, of three or more, if `units` has names that
+            there are not, or units that do not make layers of these sizes.
         """
         if len(self.units) < 2:
             raise ValueError(f"This takes two layers or more, got {len(self.units)}.")

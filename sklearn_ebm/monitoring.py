@@ -38,6 +38,14 @@ class TrainingMonitor(ScoringMonitor):
         says of the epoch, and asks for its dearer numbers: those that need a
         sample of the data.
 
+    Raises
+    ------
+    TypeError
+        If `scoring` is neither callable nor None.
+
+    ImportError
+        If scikit-learn is older than 1.9.
+
     See Also
     --------
     sklearn.callback.ScoringMonitor : Logs scores that need y.
@@ -88,6 +96,11 @@ class TrainingMonitor(ScoringMonitor):
 
         fitted_estimator : estimator, default=None
             The model as it would be if `fit` stopped here.
+
+        Raises
+        ------
+        Exception
+            Whatever `scoring` raises.
         """
         if context.task_name == "epoch":
             # Its own kind scores nothing without y.

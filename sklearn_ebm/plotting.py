@@ -78,6 +78,17 @@ class TrainingDisplay:
         -------
         display : TrainingDisplay
             What was drawn.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+
+        TypeError
+            If it is no estimator, or has no `history_`.
+
+        ValueError, ImportError
+            As in `plot`.
         """
         history = _fitted(cls, estimator, "history_")
         return cls(history).plot(keys=keys, ax=ax)
@@ -99,6 +110,14 @@ class TrainingDisplay:
         -------
         self : TrainingDisplay
             What was drawn.
+
+        Raises
+        ------
+        ValueError
+            If `keys` is empty, or has names that the history does not have.
+
+        ImportError
+            If matplotlib is not installed.
         """
         if keys is None:
             keys = [key for key in SCORES if key in self.history]
@@ -201,6 +220,17 @@ class FiltersDisplay:
         -------
         display : FiltersDisplay
             What was drawn.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+
+        TypeError
+            If it is no estimator, or has no `components_`; or as in `plot`.
+
+        ValueError, ImportError
+            As in `plot`.
         """
         components = _fitted(cls, estimator, "components_")
         if isinstance(components, list):
@@ -223,6 +253,18 @@ class FiltersDisplay:
         -------
         self : FiltersDisplay
             What was drawn.
+
+        Raises
+        ------
+        ValueError
+            If `units` are less than 1, or not indices of hidden units; `components` are
+            no matrix of numbers; or the features do not make an image of `shape`.
+
+        TypeError
+            If `units` is a single number, but no integer.
+
+        ImportError
+            If matplotlib is not installed.
         """
         components = _array(
             self.components, "components", ("n_components", "n_features")
@@ -344,6 +386,27 @@ class SamplesDisplay:
         -------
         display : SamplesDisplay
             What was drawn.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is an estimator that is not fitted.
+
+        TypeError
+            As in `sklearn_ebm.samplers.Gibbs` and its `init`; or if a step is no
+            integer.
+
+        ValueError
+            As there; or if `steps` are none at all, negative, or fall, or the visible
+            units do not make an image of `shape`.
+
+        ImportError
+            If matplotlib is not installed.
+
+        Warns
+        -----
+        UserWarning
+            If all units are Bernoulli units, and `init` has values outside [0, 1].
         """
         if n_chains is None and init is None and np.ndim(conditions) < 2:
             n_chains = 5
@@ -373,6 +436,15 @@ class SamplesDisplay:
         -------
         self : SamplesDisplay
             What was drawn.
+
+        Raises
+        ------
+        ValueError
+            If `images` are no numbers in one of these shapes, `steps` do not name every
+            column, or the features do not make an image of `shape`.
+
+        ImportError
+            If matplotlib is not installed.
         """
         images = _array(
             self.images,
@@ -478,6 +550,17 @@ class AnnealingDisplay:
         -------
         display : AnnealingDisplay
             What was drawn.
+
+        Raises
+        ------
+        NotFittedError, TypeError
+            As in `sklearn_ebm.likelihood.log_partition`.
+
+        ValueError
+            As there; or if `betas` is empty.
+
+        ImportError
+            If matplotlib is not installed.
         """
         betas = [betas] if isinstance(betas, (Integral, str)) else betas
         betas = _several(betas, "betas", "numbers of temperatures")
@@ -503,6 +586,15 @@ class AnnealingDisplay:
         -------
         self : AnnealingDisplay
             What was drawn.
+
+        Raises
+        ------
+        ValueError
+            If `results` are none, or hold anything but what `log_partition` returns
+            with ``method="ais"``.
+
+        ImportError
+            If matplotlib is not installed.
         """
         results = self._annealed()
         self.figure_, self.ax_ = _axes(ax)

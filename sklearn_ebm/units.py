@@ -55,6 +55,13 @@ class Unit:
         -------
         energy : ndarray of shape (n_rows,)
             Sum over the units, in nats.
+
+        Raises
+        ------
+        ValueError
+            If `states` are not of shape (n_rows, n_units), or have a number of columns
+            that these units cannot have: no whole blocks of categories, not that of
+            `loc` or `scale`, or not that of the parts of mixed units.
         """
         return self._evaluate(states, Wanted.ENERGIES, "states")
 
@@ -70,6 +77,12 @@ class Unit:
         -------
         log_partition : ndarray of shape (n_rows,)
             Sum over the units, in nats.
+
+        Raises
+        ------
+        ValueError
+            If `fields` are not of shape (n_rows, n_units), or have a number of columns
+            that these units cannot have (as in `energy`).
         """
         return self._evaluate(fields, Wanted.LOG_PARTITIONS)
 
@@ -85,6 +98,11 @@ class Unit:
         -------
         mean : ndarray of shape (n_rows, n_units)
             Means: the derivative of `log_partition`.
+
+        Raises
+        ------
+        ValueError
+            As in `log_partition`.
         """
         return self._evaluate(fields, Wanted.MEANS)
 
@@ -100,6 +118,11 @@ class Unit:
         -------
         variance : ndarray of shape (n_rows, n_units)
             Variances.
+
+        Raises
+        ------
+        ValueError
+            As in `log_partition`.
         """
         return self._evaluate(fields, Wanted.VARIANCES)
 
@@ -118,6 +141,11 @@ class Unit:
         -------
         states : ndarray of shape (n_rows, n_units)
             Independent draws.
+
+        Raises
+        ------
+        ValueError
+            As in `log_partition`; or if `random_state` is not allowed.
         """
         return self._evaluate(fields, Wanted.DRAWS, key=random_key(random_state))
 
@@ -143,6 +171,11 @@ class Unit:
         -------
         units : Units
             What the kernels take.
+
+        Raises
+        ------
+        ValueError
+            If these units cannot have so many columns (as in `energy`).
         """
         mean, variance = self._gaussian(n_units)
         return Units(self._groups(n_units), mean, variance)
@@ -194,6 +227,11 @@ class Categorical(Unit):
     n_categories : int
         Number of states, and of columns of a block.
 
+    Raises
+    ------
+    ValueError
+        If `n_categories` is no integer, or less than 1.
+
     Examples
     --------
     >>> from sklearn_ebm.units import Categorical
@@ -229,6 +267,12 @@ class Gaussian(Unit):
 
     scale : float or ndarray of shape (n_units,), default=1.0
         Standard deviations, which no field changes.
+
+    Raises
+    ------
+    ValueError
+        If `loc` is not a finite number, `scale` not a positive, finite one, or either
+        not one for every unit.
 
     Examples
     --------
@@ -307,6 +351,12 @@ class Mixed(Unit):
     ----------
     parts : tuple of (int, Unit)
         Numbers of columns, and what they hold.
+
+    Raises
+    ------
+    ValueError
+        If `parts` are not pairs of a number of columns and a `Unit`, or such a unit
+        cannot have so many columns.
 
     Examples
     --------
