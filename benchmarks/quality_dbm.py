@@ -61,6 +61,7 @@ DROPOUT = {"dropout": 0.3, "input_dropout": 0.1}
 # Of every run: settings and epochs.
 DENSITIES = {
     "likelihood": (DENSITY | LONG, 300),
+    "redrawn": (DENSITY | LONG, 300),
     "centred": (SHORT, 10),
     "uncentred": (SHORT | {"centering": False}, 10),
 }
@@ -117,12 +118,12 @@ def with_state(model, **params):
     return twin
 
 
-def train(name, model, data, n_epochs, args, checkpoints):
-    """Train in pieces, with a rate that falls linearly over all of them."""
+def train(name, model, draw, n_epochs, args, checkpoints):
+    """Train on draw(epoch), with a rate that falls linearly over all epochs."""
     rate = model.learning_rate
     if name not in checkpoints.runs:
         begin = time.perf_counter()
-        model.set_params(n_iter=0).fit(*data)
+        model.set_params(n_iter=0).fit(*draw(0))
         seconds = time.perf_counter() - begin
         print(f"{name}: begun in {seconds / 60:.1f} minutes", flush=True)
         checkpoints.keep(name, model, seconds)
@@ -133,7 +134,7 @@ def train(name, model, data, n_epochs, args, checkpoints):
         begin = time.perf_counter()
         for _ in range(min(args.every, n_epochs - model.n_iter_)):
             left = 1 - model.n_iter_ / n_epochs
-            model.set_params(learning_rate=rate * left).fit(*data)
+            model.set_params(learning_rate=rate * left).fit(*draw(model.n_iter_ + 1))
         seconds += time.perf_counter() - begin
         checkpoints.keep(name, model, seconds)
         last = model.history_["seconds"][-1]
@@ -146,9 +147,21 @@ def density(name, args, checkpoints):
     settings, n_epochs = DENSITIES[name]
     train_images, test, _ = load_bits(args.mnist)
     train_images = train_images[: args.rows]
+    if name == "redrawn":
+        probability = load_mnist(args.gray)[0][: args.rows] / np.float32(255)
+
+        def draw(epoch):
+            rng = np.random.default_rng([0, epoch])
+            return (rng.random(probability.shape, np.float32) < probability,)
+
+    else:
+
+        def draw(epoch):
+            return (train_images,)
+
     model = DBMTransformer(SIZES, **settings)
     n_epochs = args.epochs or n_epochs
-    model, seconds = train(name, model, (train_images,), n_epochs, args, checkpoints)
+    model, seconds = train(name, model, draw, n_epochs, args, checkpoints)
     return model, seconds, train_images, test, settings
 
 
@@ -177,7 +190,7 @@ def report_error(name, args, checkpoints):
         model.set_params(pretrain_n_iter=n_iter, pretrain_greedy_n_iter=n_iter)
     data = X[: args.rows], y[: args.rows].astype(int)
     n_epochs = args.epochs or n_epochs
-    model, seconds = train(name, model, data, n_epochs, args, checkpoints)
+    model, seconds = train(name, model, lambda epoch: data, n_epochs, args, checkpoints)
     error = 100 * (1 - model.score(X_test, y_test.astype(int)))
     print(f"{SIZES} {n_epochs} epochs {settings}")
     print(f"{name:20s} error {error:5.2f} %   {seconds / 60:5.1f} minutes", flush=True)
