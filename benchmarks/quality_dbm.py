@@ -8,10 +8,11 @@ Likelihood: 500-1000 hidden units, the binarisation of Salakhutdinov & Murray (2
 arrays X_train, X_valid (both trained on, 60 000 rows) and X_test of zeros and ones, and
 y_test for the inpainting. Published: a bound of -84.6 nats. Printed is the variational
 bound with log Z by annealed importance sampling: forward (too high if it misses modes)
-and reverse (too low if its starts are typical samples). "centred" and "uncentred" have
-no pretraining. Without --mnist the images come from OpenML and every pixel is drawn
-once with its grey value as probability: another binarisation, and numbers that are not
-comparable.
+and reverse (too low if its starts are typical samples). "redrawn" learns what every
+epoch draws anew from the grey values of --gray, the others the binary images that there
+are; the test images are the same. "centred" and "uncentred" have no pretraining.
+Without --mnist the images come from OpenML and every pixel is drawn once with its grey
+value as probability: another binarisation, and numbers that are not comparable.
 
 Classification: grey values as probabilities (X / 255) of --gray. Published 0.95 % test
 error, with dropout 0.79 %.
