@@ -161,20 +161,14 @@ cdef class Team:
 
         With `means`, probabilities at the aims take the place of the fields.
         """
-        cdef Py_ssize_t n = last - first, stride = n * PANEL_BYTES, r, p, q
+        cdef Py_ssize_t n = last - first, stride = n * PANEL_BYTES, r, p
         cdef char *gains = fields + self.n_most * PANEL_BYTES * self.up.n_panels
         cdef ActiveRows active
         for r in range(first, last):
             self.visible.list_row(r)
         active = self.visible.at(first)
-        p = 0
-        while p < self.up.n_panels:
-            q = min(p + GROUP, self.up.n_panels)
-            self.up.fields(
-                &active, n, p, q, self.up.panels(p, q, NULL), fields + p * stride,
-                stride,
-            )
-            p = q
+        p = self.up.n_panels
+        self.up.fields(&active, n, 0, p, self.up.panels(0, p, NULL), fields, stride)
         if not gain:
             return
         for r in range(first, last):

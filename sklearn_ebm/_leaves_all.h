@@ -23,6 +23,14 @@
 #define UNROLL
 #endif
 
+/* Keeps additions to different vectors in the order of the program.  (A compiler puts
+   those to the same vector behind each other, where each waits for the one before.) */
+#ifdef X86
+#define IN_ORDER(x) __asm__ volatile("" : "+x"(x))
+#else
+#define IN_ORDER(x) ((void)0)
+#endif
+
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"

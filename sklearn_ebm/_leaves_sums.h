@@ -202,30 +202,28 @@ static void NAME(subset_sums)(const char *rows, ptrdiff_t n, double scale,
     memcpy(total, sum, sizeof sum);
 }
 
-/* Add the table entries of the 16 words of four bits in x to a row, and those of
-   y to another (if there are two). */
-INLINE void NAME(add_words)(uint64_t x, uint64_t y, const char *table, V *row,
-                            V *other, const int two)
+/* Rows whose sums are in registers together. */
+#define WORD_ROWS (VB == 16 ? 2 : 4)
+
+/* Add to the sums of n rows (a constant), which `at` names, the table entries of the 16
+   words of four bits in words[row * stride]. */
+INLINE void NAME(add_words)(const uint64_t *words, ptrdiff_t stride, const int32_t *at,
+                            const V *table, V *sums, const int n)
 {
-    V a[NV], b[NV];
-    for (int q = 0; q < NV; q++) {
-        a[q] = row[q];
-        if (two) b[q] = other[q];
+    uint64_t x[WORD_ROWS];
+    V a[WORD_ROWS][NV];
+    UNROLL for (int k = 0; k < n; k++) {
+        x[k] = words[at[k] * stride];
+        for (int q = 0; q < NV; q++) a[k][q] = sums[at[k] * NV + q];
     }
-    UNROLL
-    for (int g = 0; g < 16; g++) {
-        const V *t = (const V *)(table + 16 * g * PANEL_BYTES);
-        const V *s = t + (x >> 4 * g & 15) * NV;
-        t += (y >> 4 * g & 15) * NV;
-        for (int q = 0; q < NV; q++) {
-            a[q] += s[q];
-            if (two) b[q] += t[q];
-        }
-    }
-    for (int q = 0; q < NV; q++) {
-        row[q] = a[q];
-        if (two) other[q] = b[q];
-    }
+    UNROLL for (int g = 0; g < 16; g++)
+        UNROLL for (int k = 0; k < n; k++)
+            for (int q = 0; q < NV; q++) {
+                a[k][q] += table[(16 * g + (x[k] >> 4 * g & 15)) * NV + q];
+                IN_ORDER(a[k][q]);
+            }
+    UNROLL for (int k = 0; k < n; k++)
+        for (int q = 0; q < NV; q++) sums[at[k] * NV + q] = a[k][q];
 }
 
 /* sum_active of one panel, for the n rows that `at` names: for every 64 units the sums
@@ -247,15 +245,12 @@ static void NAME(sum_words)(const ActiveRows *rows, const int32_t *at, ptrdiff_t
         for (ptrdiff_t g = (units + 3) / 4; g < 16; g++) /* beyond the last */
             memset(table + 16 * g * NV, 0, PANEL_BYTES);
         ptrdiff_t k = 0;
-        for (; k + 1 < n; k += 2)
-            NAME(add_words)(words[at[k] * stride], words[at[k + 1] * stride],
-                            (char *)table, sums + at[k] * NV, sums + at[k + 1] * NV,
-                            1);
-        if (k < n)
-            NAME(add_words)(words[at[k] * stride], 0, (char *)table,
-                            sums + at[k] * NV, NULL, 0);
+        for (; k + WORD_ROWS <= n; k += WORD_ROWS)
+            NAME(add_words)(words, stride, at + k, table, sums, WORD_ROWS);
+        for (; k < n; k++) NAME(add_words)(words, stride, at + k, table, sums, 1);
     }
 }
+#undef WORD_ROWS
 
 /* out[p][r] = bias[r][p] + sum of the active rows of panels[p].  bias_stride is
    0 when all rows share one bias. */
