@@ -253,8 +253,14 @@ MUTATIONS = [
     Mutation(
         "sums over words of three units",
         "_leaves_sums.h",
-        "(x >> 4 * g & 15)",
-        "(x >> 4 * g & 7)",
+        "(x[k] >> 4 * g & 15)",
+        "(x[k] >> 4 * g & 7)",
+    ),
+    Mutation(
+        "rows of words beyond the last few left out",
+        "_leaves_sums.h",
+        "for (; k < n; k++) NAME(add_words)(words, stride, at + k, table, sums, 1);",
+        "",
     ),
     Mutation(
         "logistic without its lower clamp",
