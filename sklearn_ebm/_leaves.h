@@ -4,7 +4,8 @@
    or 1) defined; says what a vector is, and includes the leaves themselves from
    the files beside it.  Sums over active units run in ascending order into a single
    accumulator per column, so every path (lists, weighted lists, any number of
-   panels at a time, any vector width) gives the same bits.
+   panels at a time, any vector width) gives the same bits.  Only where weights are
+   multiplied by values of data has the base, without fused multiplication, others.
 */
 #if DOUBLE
 #define TYPE f64
@@ -115,6 +116,13 @@ INLINE REAL NAME(as_real)(INT x) { REAL y; memcpy(&y, &x, sizeof y); return y; }
 #define BITS_WHERE(a, how, b) ((uint32_t)((a) OPERATOR_##how (b)))
 #endif
 
+/* sum + a x for a number x. */
+#ifdef FUSED
+#define PLUS_PRODUCT(sum, a, x) FUSED(a, SPREAD(x), sum)
+#else
+#define PLUS_PRODUCT(sum, a, x) ((sum) + (a) * (x))
+#endif
+
 /* The smaller and the larger number; b where they are equal or one is none. */
 #ifndef SMALLER
 #define SMALLER(a, b) SELECT((a) < (b), a, b)
@@ -182,6 +190,7 @@ static const Leaves NAME(leaves) = {
 #undef FACTORS
 #undef MULTIPLY
 #undef FUSED
+#undef PLUS_PRODUCT
 #undef SPREAD
 #undef NV
 #undef LANES

@@ -9,9 +9,11 @@ INLINE void NAME(add_entry)(V sums[GROUP][NV], const char *const panels[GROUP],
     const size_t at = (size_t)index * PANEL_BYTES;
     for (int p = 0; p < np; p++)
         for (int q = 0; q < NV; q++) {
-            V x = ((const V *)(panels[p] + at))[q];
-            if (value) x = x * *value;
-            sums[p][q] += x;
+            const V x = ((const V *)(panels[p] + at))[q];
+            if (value)
+                sums[p][q] = PLUS_PRODUCT(sums[p][q], x, *value);
+            else
+                sums[p][q] += x;
         }
 }
 
@@ -43,20 +45,29 @@ INLINE void NAME(accumulate)(V sums[GROUP][NV], const char *panels,
         for (int q = 0; q < NV; q++) sums[p][q] = a[p][q];
 }
 
-/* sums[p] += value[k * value_stride] * rows[k][p] for k < n; np is a constant. */
-INLINE void NAME(accumulate_rows)(V sums[GROUP][NV], const char *rows,
+/* Features whose sums over dense rows stay in registers together. */
+#define AHEAD (VB == 64 ? 4 : 1)
+
+/* sums[j][p] += value[j + k * value_stride] * rows[k][p] for k < n and nf features, at
+   most AHEAD; nf and np are constants. */
+INLINE void NAME(accumulate_rows)(V sums[AHEAD][GROUP][NV], const char *rows,
                                   const REAL *value, ptrdiff_t value_stride,
-                                  ptrdiff_t n, const int np)
+                                  ptrdiff_t n, const int nf, const int np)
 {
-    V a[GROUP][NV];
-    for (int p = 0; p < np; p++)
-        for (int q = 0; q < NV; q++) a[p][q] = sums[p][q];
-    for (; n > 0; n--, rows += np * PANEL_BYTES, value += value_stride)
+    V a[AHEAD][GROUP][NV];
+    UNROLL for (int j = 0; j < nf; j++)
         for (int p = 0; p < np; p++)
-            for (int q = 0; q < NV; q++)
-                a[p][q] += ((const V *)rows)[p * NV + q] * *value;
-    for (int p = 0; p < np; p++)
-        for (int q = 0; q < NV; q++) sums[p][q] = a[p][q];
+            for (int q = 0; q < NV; q++) a[j][p][q] = sums[j][p][q];
+    for (; n > 0; n--, rows += np * PANEL_BYTES, value += value_stride)
+        UNROLL for (int p = 0; p < np; p++)
+            UNROLL for (int q = 0; q < NV; q++) {
+                const V x = ((const V *)rows)[p * NV + q];
+                UNROLL for (int j = 0; j < nf; j++)
+                    a[j][p][q] = PLUS_PRODUCT(a[j][p][q], x, value[j]);
+            }
+    UNROLL for (int j = 0; j < nf; j++)
+        for (int p = 0; p < np; p++)
+            for (int q = 0; q < NV; q++) sums[j][p][q] = a[j][p][q];
 }
 
 /* Rows whose sums stay in registers together, and of how many panels. */
@@ -88,7 +99,8 @@ INLINE void NAME(dense_tile)(const ActiveRows *rows, ptrdiff_t row, ptrdiff_t co
             const REAL x = value[r][k];
             UNROLL for (int p = 0; p < np; p++)
                 UNROLL for (int q = 0; q < NV; q++)
-                    sums[r][p][q] += ((const V *)(panel[p] + k * PANEL_BYTES))[q] * x;
+                    sums[r][p][q] = PLUS_PRODUCT(
+                        sums[r][p][q], ((const V *)(panel[p] + k * PANEL_BYTES))[q], x);
         }
     for (ptrdiff_t r = 0; r < count; r++)
         for (int p = 0; p < np; p++)

@@ -167,6 +167,7 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
     const REAL decay = (REAL)u->weight_decay, mix = (REAL)u->average_rate;
     V pull[GROUP][NV], change[GROUP][NV], offset[GROUP][NV];
     V decayed[GROUP][NV], by[GROUP][NV];
+    V ahead[AHEAD][GROUP][NV]; /* sums of this feature and of the next ones */
     for (int p = 0; p < np; p++)
         for (int q = 0; q < NV; q++) {
             const int k = p * NV + q;
@@ -181,16 +182,25 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
         const REAL dv = (REAL)visible_change[i];
         V sums[GROUP][NV], decay_drift[NV], drift[NV];
         for (int q = 0; q < NV; q++) decay_drift[q] = drift[q] = SPLAT(0);
-        for (int p = 0; p < np; p++)
-            for (int q = 0; q < NV; q++)
-                if (first)
-                    sums[p][q] = SPLAT(0);
-                else
-                    sums[p][q] = ((const V *)(carry + p * stride + at))[q];
-        if (values)
-            NAME(accumulate_rows)(sums, u->real_rows, values + i, value_stride,
-                                  n_rows, np);
-        else if (u->reals) {
+#define START(sums, i)                                                         \
+    EACH_CELL if (first) sums[p][q] = SPLAT(0);                                \
+    else sums[p][q] = ((const V *)(carry + p * stride + (i) * PANEL_BYTES))[q]
+        if (values) {
+            const ptrdiff_t left = n_features - i;
+            if (i % AHEAD == 0) {
+                const int count = left < AHEAD ? (int)left : AHEAD;
+                for (int j = 0; j < count; j++) START(ahead[j], i + j);
+                if (count == AHEAD)
+                    NAME(accumulate_rows)(ahead, u->real_rows, values + i,
+                                          value_stride, n_rows, AHEAD, np);
+                else for (int j = 0; j < count; j++)
+                    NAME(accumulate_rows)(ahead + j, u->real_rows, values + i + j,
+                                          value_stride, n_rows, 1, np);
+            }
+            EACH_CELL sums[p][q] = ahead[i % AHEAD][p][q];
+        } else
+            START(sums, i);
+        if (u->reals) {
             const ptrdiff_t a = i * u->reals->stride;
             NAME(accumulate)(sums, u->real_rows, u->real_stride,
                              u->reals->index + a,
@@ -267,6 +277,7 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
 }
 
 #undef EACH_CELL
+#undef AHEAD
 
 /* Step of the visible biases start..stop: the change of the mean less the
    centred weight gradient times the hidden offsets, and less what else has

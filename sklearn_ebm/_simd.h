@@ -7,9 +7,10 @@
    Here is what the kernels see of them.  The leaves themselves are in _leaves.h,
    which _leaves_all.h includes once for each (element type, instruction set);
    select_leaves picks the widest one that the processor has.  All of them do the
-   same additions in the same order and contract nothing, so they return the same
-   bits; a compiler without GNU vector extensions gets the same code with
-   "vectors" of one element.
+   same additions in the same order and let the compiler contract nothing, so they
+   return the same bits (but for products with values of data, see _leaves.h); a
+   compiler without GNU vector extensions gets the same code with "vectors" of one
+   element.
 */
 #ifndef SKLEARN_EBM_SIMD_H
 #define SKLEARN_EBM_SIMD_H

@@ -95,16 +95,20 @@ def strided_csr(X):
 
 
 def real(n_rows, n_columns, dtype, rng):
-    """Values in [0, 1], some of them 0 or 1, at least one of them neither."""
-    X = np.clip(rng.uniform(-0.5, 1.5, (n_rows, n_columns)), 0, 1).astype(dtype)
-    X[0, 0] = 0.3
+    """Values in [0, 1], some of them 0 or 1, at least one of them neither.
+
+    They are multiples of 1/64, products of which with others are exact.
+    """
+    X = np.clip(rng.uniform(-0.5, 1.5, (n_rows, n_columns)), 0, 1)
+    X = (np.round(64 * X) / 64).astype(dtype)
+    X[0, 0] = 0.25
     return X
 
 
 def few_reals(n_rows, n_columns, dtype, rng):
     """`real`, but most of them 0: so few that they are listed."""
     X = real(n_rows, n_columns, dtype, rng) * bits(n_rows, n_columns, rng, 0.15)
-    X[0, 0] = 0.3
+    X[0, 0] = 0.25
     return X.astype(dtype)
 
 
@@ -131,7 +135,7 @@ BOTH = {
     "real": real,
     "few reals": few_reals,
     "real strided": lambda n, m, dtype, rng: strided(real(n, m, dtype, rng)),
-    "negative": lambda n, m, dtype, rng: rng.normal(size=(n, m)).astype(dtype),
+    "negative": lambda n, m, dtype, rng: 4 * real(n, m, dtype, rng) - 2,
     "csr": lambda n, m, dtype, rng: csr(bits(n, m, rng).astype(dtype)),
     "csr 64-bit": lambda n, m, dtype, rng: csr(bits(n, m, rng).astype(dtype), np.int64),
     "csr strided": lambda n, m, dtype, rng: strided_csr(real(n, m, dtype, rng)),

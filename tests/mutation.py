@@ -229,8 +229,14 @@ MUTATIONS = [
     Mutation(
         "real values taken for ones",
         "_leaves_sums.h",
-        "if (value) x = x * *value;",
-        ";",
+        "sums[p][q] = PLUS_PRODUCT(sums[p][q], x, *value);",
+        "sums[p][q] += x;",
+    ),
+    Mutation(
+        "sums over dense rows of another feature (AVX-512)",
+        "_leaves_update.h",
+        "sums[p][q] = ahead[i % AHEAD][p][q]",
+        "sums[p][q] = ahead[0][p][q]",
     ),
     Mutation(
         "real values taken for ones in the visible biases",
