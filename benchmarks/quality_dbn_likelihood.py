@@ -33,8 +33,10 @@ from sklearn_ebm.likelihood import log_partition
 
 RECIPE = {
     "hidden_layer_sizes": (500, 2000),
+    "init": "transposed",
     "batch_size": 100,
-    "learning_rate": (0.1, 0.05),
+    "n_gibbs_steps": 5,
+    "learning_rate": (0.1, 0.02),
     "learning_rate_schedule": "linear",
     "weight_decay": 5e-4,
     "up_down_learning_rate": 0.01,
@@ -70,7 +72,7 @@ def main():
     """Train and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mnist", help="a .npz file of binary images")
-    parser.add_argument("--epochs", type=int, nargs="+", default=[400, 200])
+    parser.add_argument("--epochs", type=int, nargs="+", default=[150, 60])
     parser.add_argument("--up-down", type=int, default=0, help="epochs")
     parser.add_argument("--betas", type=int, default=20_000)
     parser.add_argument("--resume", help="a file for the model")

@@ -9,7 +9,7 @@ cdef class Rows:
     cdef readonly object dtype
     cdef readonly bint binary, finite, scanned, fixed
     cdef readonly double minimum, maximum, density
-    cdef readonly object column_means
+    cdef public object column_means
     cdef object source
     cdef const Leaves *leaves
     cdef const char *data

@@ -222,7 +222,9 @@ def naming(name):
 
 def _dtype_of(X, model_dtype):
     """Return what to compute X in; None is what `Rows` takes for it."""
-    if model_dtype is None or X.dtype.kind == "f":
+    if X.dtype.kind == "f":
+        return X.dtype
+    if model_dtype is None:
         return None
     return np.float32 if model_dtype == np.float32 else np.float64
 

@@ -26,6 +26,7 @@ from sklearn_ebm import RBM, BernoulliRBM, DBNTransformer, GaussianRBM
 from sklearn_ebm.boltzmann._bound import Bound
 from sklearn_ebm.boltzmann._stack import means_up, new_stack, pretrain
 from sklearn_ebm.boltzmann._up_down import UpDown, delta
+from sklearn_ebm.boltzmann._upper_rbm import UpperRBM
 from sklearn_ebm.likelihood import log_likelihood, log_partition
 
 LEAST_P = 1e-6
@@ -256,7 +257,7 @@ def test_one_layer_is_a_machine(visible, digits):
 
 @pytest.mark.parametrize("container", [np.array, sp.csr_array])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.bool_, np.uint8])
-def test_layers_are_machines_on_the_means_below(dtype, container, binary_digits):
+def test_layers_are_machines_on_what_is_below(dtype, container, binary_digits):
     X = binary_digits[:200].astype(dtype)
     settings = {"batch_size": 7, "momentum": 0.5, "persistent": False}
     model = DBNTransformer(
@@ -264,7 +265,7 @@ def test_layers_are_machines_on_the_means_below(dtype, container, binary_digits)
     ).fit(container(X))
     rng = np.random.RandomState(0)
     first = BernoulliRBM(12, n_iter=2, random_state=rng, **settings).fit(X)
-    second = BernoulliRBM(
+    second = UpperRBM(
         9, learning_rate=0.05, n_iter=3, random_state=rng, **settings
     ).fit(first.transform(X))
     assert_same(model.components_, [first.components_, second.components_])

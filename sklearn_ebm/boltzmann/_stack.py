@@ -1,8 +1,8 @@
 """Stacks of restricted Boltzmann machines, trained greedily from the bottom up.
 
-The first machine learns the data, and every other one the means of the hidden units
-of the one below. What comes out are fitted machines: estimators take their parameters
-from them, and keep of them what `states_of` returns, to go on with.
+The first machine learns the data, and every other one is fitted to the means of the
+hidden units of the one below. What comes out are fitted machines: estimators take their
+parameters from them, and keep of them what `states_of` returns, to go on with.
 """
 
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ CHUNK = 2048
 FIRST_ROWS = 1000
 
 
-def new_stack(estimator, sizes, rng, *, learning_rate, n_iter, **settings):
+def new_stack(estimator, sizes, rng, *, learning_rate, n_iter, upper=RBM, **settings):
     """Return machines that have not been fitted, from the bottom up.
 
     Parameters
@@ -40,6 +40,9 @@ def new_stack(estimator, sizes, rng, *, learning_rate, n_iter, **settings):
     learning_rate, n_iter : number or tuple
         As for `RBM`; in a tuple one for every machine.
 
+    upper : type, default=RBM
+        Class of the machines above the first one.
+
     **settings : dict
         Further parameters of `RBM`, the same for all of them.
 
@@ -54,7 +57,7 @@ def new_stack(estimator, sizes, rng, *, learning_rate, n_iter, **settings):
     for number, (size, rate, count) in enumerate(
         zip(sizes, rates, counts, strict=True)
     ):
-        rbm = RBM(
+        rbm = (upper if number else RBM)(
             size,
             visible="bernoulli" if number else estimator.visible,
             learning_rate=rate,
@@ -224,7 +227,7 @@ def states_of(rbms):
 
     But for their histories, which are in that of the stack (see `joined_history`).
     """
-    left_out = {*rbms[0].get_params(deep=False), "_title", "history_"}
+    left_out = {*rbms[0].get_params(deep=False), "_title", "below", "history_"}
     return [
         {name: value for name, value in vars(rbm).items() if name not in left_out}
         for rbm in rbms

@@ -37,6 +37,7 @@ from ._structure import (
 )
 from ._unit_columns import VISIBLE
 from ._up_down import UpDown
+from ._upper_rbm import UpperRBM
 
 
 class DBNTransformer(CallbackSupportMixin, FittedDBN):
@@ -46,9 +47,10 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
     layers at the top are a restricted Boltzmann machine, from which the others follow
     downwards: ``p(v, h1, ..., hL) = p(v | h1) p(h1 | h2) ... p(h(L-1), hL)``, where
     units of a layer are independent given the layer above. Trained greedily [1]_:
-    a machine learns the data, the next one the means of its hidden units, and so on
-    up. The layers are found from data by one pass up, along recognition weights,
-    which are those of the machines unless `up_down_n_iter` unties them.
+    a machine learns the data, the next one the states of its hidden units, which are
+    drawn anew in every epoch, and so on up. The layers are found from data by one pass
+    up, along recognition weights, which are those of the machines unless
+    `up_down_n_iter` unties them.
 
     Parameters
     ----------
@@ -86,6 +88,14 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
 
     centering : bool, default=True
         Whether to follow the centred gradient.
+
+    init : {"random", "transposed"}, default="random"
+        What the machines above the first one start from: random weights, or the machine
+        below turned upside down, its weights transposed and its biases exchanged. That
+        leaves the model of the data as it is, and the bound on its likelihood tight
+        [2]_; what is learned from there on raises it. It takes hidden layers with at
+        least as many units as the layer two below has (the more of these that are to
+        spare begin as good as independent), and Bernoulli visible units.
 
     learning_rate_schedule : {"constant", "linear"}, default="constant"
         "linear" lets learning rates fall to zero over the epochs of every layer
@@ -167,7 +177,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
     With one hidden layer this is an `RBM`; with more, `score_samples` is a lower bound
     on the log-likelihood, by an estimate of the partition function [3]_. bool, uint8
     and CSR data are used as they are. Training keeps, for all rows, the means of two
-    hidden layers at a time. A fit takes no `sample_weight`.
+    hidden layers at a time and the states of one. A fit takes no `sample_weight`.
 
     References
     ----------
@@ -208,6 +218,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         "momentum": [Interval(Real, 0, 1, closed="left")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "centering": ["boolean"],
+        "init": [StrOptions({"random", "transposed"})],
         "learning_rate_schedule": [StrOptions({"constant", "linear"})],
         "output": [StrOptions({"top", "all"})],
         "up_down_n_iter": [Interval(Integral, 0, None, closed="left")],
@@ -230,6 +241,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         momentum=0.0,
         weight_decay=0.0,
         centering=True,
+        init="random",
         learning_rate_schedule="constant",
         output="top",
         up_down_n_iter=0,
@@ -248,6 +260,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         self.momentum = momentum
         self.weight_decay = weight_decay
         self.centering = centering
+        self.init = init
         self.learning_rate_schedule = learning_rate_schedule
         self.output = output
         self.up_down_n_iter = up_down_n_iter
@@ -293,7 +306,8 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
             lie in [0, 1].
         ConvergenceWarning
             If over 5 % of the units of a hidden layer are dead or saturated after its
-            training, or in the end none of the top layer tells rows apart.
+            training (with ``init="transposed"`` of the first), or in the end none of
+            the top layer tells rows apart.
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_stack")
@@ -397,6 +411,11 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
                 f"up_down_n_iter={self.up_down_n_iter!r} takes at least two hidden "
                 f"layers, got hidden_layer_sizes={self.hidden_layer_sizes!r}."
             )
+        if self.init == "transposed" and self.visible != "bernoulli":
+            raise ValueError(
+                "init='transposed' takes visible='bernoulli', got "
+                f"visible={self.visible!r}."
+            )
 
     @property
     def _untied(self):
@@ -415,7 +434,26 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
             self._check_use(X)
         elif goes_on:
             restore(rbms, self._stack)
+        elif self.init == "transposed":
+            self._check_room(X.shape[1])
+        if self.init == "transposed":
+            for rbm, below in zip(rbms[1:], rbms, strict=False):
+                rbm.below = below
         return rbms, X
+
+    def _check_room(self, n_visible):
+        """Refuse layers that are too small for the weights from below, transposed."""
+        sizes = layer_sizes(self.hidden_layer_sizes)
+        for number, (least, size) in enumerate(
+            zip([n_visible, *sizes], sizes[1:], strict=False), start=2
+        ):
+            if size < least:
+                raise ValueError(
+                    "init='transposed' takes hidden layers with at least as many units "
+                    f"as the layer two below; in hidden_layer_sizes="
+                    f"{self.hidden_layer_sizes!r} layer {number} has {size}, and that "
+                    f"one has {least}."
+                )
 
     def _train_layers(self, rbms, X, goes_on, method="fit", tasks=None):
         """Train machines one by one, if there are any, and keep what they learn."""
@@ -433,6 +471,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
             check_random_state(self.random_state),
             learning_rate=self.learning_rate,
             n_iter=self.n_iter,
+            upper=UpperRBM,
             batch_size=self.batch_size,
             n_gibbs_steps=self.n_gibbs_steps,
             persistent=self.persistent,

@@ -1,0 +1,105 @@
+"""Machines above others, which learn states of the hidden units below them."""
+
+import numpy as np
+from scipy.special import expit, logit
+
+from .._machines import weighted_sums
+from .._validation import random_key
+from ._sampling import MISSING_KEY
+from ._starts import BITS_RATE
+from .rbm import RBM
+
+# Rows of states that are drawn at a time: no longer than an interrupt may wait.
+CHUNK = 4096
+
+
+class DrawnStates:
+    """States of bits with given means, drawn again before every epoch.
+
+    They are what the machine above is to be a model of: its bound on the likelihood
+    is an average over them. (Means in place of states have the same means and
+    covariances, but to the units above they say something else.) The interface is
+    that of `DrawnValues`.
+
+    Parameters
+    ----------
+    key : int
+        Random key, used for nothing else.
+
+    number : int
+        Of the first draw.
+    """
+
+    def __init__(self, key, number=0):
+        self.key, self.number = key, number
+
+    def fill(self, means):
+        """Return states that take the place of means, and change with `sweep`."""
+        self.means, self.states = means, np.empty(means.shape, np.uint8)
+        self.sweep()
+        return self.states
+
+    def sweep(self, *_):
+        """Draw the states again, in place; the model does not matter."""
+        rng = np.random.default_rng([self.key, self.number])
+        self.number += 1
+        for start in range(0, len(self.means), CHUNK):
+            means = self.means[start : start + CHUNK]
+            numbers = rng.random(means.shape, means.dtype)
+            self.states[start : start + CHUNK] = numbers < means
+
+    def missing_in(self, numbers):
+        """Return that nothing is missing."""
+
+
+class UpperRBM(RBM):
+    """A machine that is fitted to means of hidden units and learns their states.
+
+    With `below` set to the machine of these hidden units, it begins as that one turned
+    upside down. Units that are to spare begin as good as independent of the others.
+    """
+
+    below = None
+
+    def _check_training(self, X, drawn, goes_on):
+        states, rows = super()._check_training(X, drawn, goes_on)
+        # Known better than from any draw.
+        rows.column_means = X.mean(axis=0, dtype=float)
+        return states, rows
+
+    def _drawn_values(self, goes_on):
+        if not goes_on:
+            return DrawnStates(random_key(self.random_state))
+        # (A step of the training is at least half of what a call draws per epoch.)
+        return DrawnStates(self._state["key"] ^ MISSING_KEY, 2 * self._state["step"])
+
+    def _warn_of_idle_units(self, X, run, drawn):
+        # (A unit that stands for a feature which hardly varies is idle, and may be.)
+        if self.below is None:
+            super()._warn_of_idle_units(X, run, drawn)
+
+    def _first_state(self, components, X, dtype, division):
+        below = self.below
+        if below is None:
+            return super()._first_state(components, X, dtype, division)
+        turned = below.components_.T
+        spare = components[len(turned) :]
+        rate = np.full(len(spare), BITS_RATE)
+        hidden = logit(rate) - weighted_sums(spare, division.column_means)
+        parameters = {
+            "components": np.concatenate([turned, spare]),
+            "intercept_hidden": np.concatenate([below.intercept_visible_, hidden]),
+            "intercept_visible": below.intercept_hidden_ - weighted_sums(spare.T, rate),
+            "hidden_offset": np.concatenate([below.visible_mean_, rate]),
+        }
+        return {name: x.astype(dtype) for name, x in parameters.items()}
+
+    def _first_chains(self, n_chains, key, step):
+        states = getattr(self.below, "h_samples_", None)
+        if states is None or len(states) != n_chains:
+            return super()._first_chains(n_chains, key, step)
+        # Where the chains of the machine below have come to is where these begin.
+        chance = expit(
+            states @ self._state["components"].T + self._state["intercept_hidden"]
+        )
+        return np.random.default_rng([key, step, 1]).random(chance.shape) < chance
