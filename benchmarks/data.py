@@ -1,5 +1,9 @@
 """Data of the benchmarks: MNIST from a .npz file, or fetched from OpenML."""
 
+import sys
+import warnings
+from urllib.error import URLError
+
 import numpy as np
 from sklearn.datasets import fetch_openml
 
@@ -12,7 +16,14 @@ def load_mnist(path=None, *, labels=False):
     labels : whether to return X_train, y_train, X_test, y_test.
     """
     if path is None:
-        mnist = fetch_openml("mnist_784", as_frame=False, parser="liac-arff")
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "A network error")
+                mnist = fetch_openml("mnist_784", as_frame=False, parser="liac-arff")
+        except URLError as error:
+            sys.exit(
+                f"MNIST cannot be fetched ({error.reason}): give --mnist FILE.npz."
+            )
         X, y = mnist.data.astype(np.uint8), mnist.target.astype(int)
         parts = X[:60000], y[:60000], X[60000:], y[60000:]
     else:
