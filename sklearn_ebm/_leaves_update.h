@@ -200,6 +200,7 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
             EACH_CELL sums[p][q] = ahead[i % AHEAD][p][q];
         } else
             START(sums, i);
+#undef START
         if (u->reals) {
             const ptrdiff_t a = i * u->reals->stride;
             NAME(accumulate)(sums, u->real_rows, u->real_stride,

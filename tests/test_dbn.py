@@ -863,10 +863,16 @@ def test_up_down_notices_weights_of_the_way_up(monkeypatch, digits):
         DBNTransformer((4, 3, 2), n_iter=1, up_down_n_iter=1).fit(digits[:50])
 
 
-def test_any_number_of_threads_gives_the_same_bits():
+@pytest.mark.parametrize("init, size", [("random", 200), ("transposed", 520)])
+def test_any_number_of_threads_gives_the_same_bits(init, size):
     X = (np.random.default_rng(0).random((600, 500)) < 0.2).astype(np.float32)
     model = DBNTransformer(
-        (300, 200), batch_size=300, n_iter=1, up_down_n_iter=1, random_state=0
+        (300, size),
+        init=init,
+        batch_size=300,
+        n_iter=1,
+        up_down_n_iter=1,
+        random_state=0,
     )
     with threadpool_limits(1):
         wanted = clone(model).fit(X)

@@ -4,6 +4,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from .._machines import weighted_sums
+from .._products import product
 from .._validation import random_key
 from ._sampling import MISSING_KEY
 from ._starts import BITS_RATE
@@ -99,7 +100,7 @@ class UpperRBM(RBM):
         if states is None or len(states) != n_chains:
             return super()._first_chains(n_chains, key, step)
         # Where the chains of the machine below have come to is where these begin.
-        chance = expit(
-            states @ self._state["components"].T + self._state["intercept_hidden"]
-        )
+        weights = self._state["components"]
+        fields = product(states.astype(weights.dtype), weights, b_turned=True)
+        chance = expit(fields + self._state["intercept_hidden"])
         return np.random.default_rng([key, step, 1]).random(chance.shape) < chance
