@@ -219,7 +219,7 @@ def test_samples(fitted, binary_digits):
         ({"conditions": np.zeros(65)}, "conditions has 65 columns, .* 64 features"),
         ({"conditions": np.full(64, 0.5)}, "0 or 1.* 0.5"),
         ({"conditions": np.zeros((3, 64)), "n_chains": 2}, "3 rows for 2 chains"),
-        ({"init": np.zeros((3, 65))}, "65 features"),
+        ({"init": np.zeros((3, 65))}, "init has 65 columns"),
         ({"init": np.zeros((3, 64)), "n_chains": 2}, "3 rows for 2 chains"),
         ({"init": np.full((3, 64), NAN)}, "NaN"),
         ({"method": "slice"}, "slice"),

@@ -1,6 +1,7 @@
 """What BernoulliRBM draws: gibbs and sample."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -17,7 +18,16 @@ from common import (
     name_of,
     random_model,
 )
-from sklearn_ebm import RBM, BernoulliRBM, DBMTransformer, GaussianRBM
+from sklearn_ebm import (
+    RBM,
+    BernoulliRBM,
+    DBMTransformer,
+    DBNTransformer,
+    GaussianRBM,
+    MultimodalDBM,
+    RBMClassifier,
+)
+from sklearn_ebm.units import Categorical
 
 
 @floats
@@ -234,3 +244,55 @@ def test_numbers_of_columns_are_no_names():
     assert model.sample(3, 2, conditions=one)[:, 0].all()
     with pytest.raises(ValueError, match="Expected (a )?2"):
         clone(model).fit(X["a"])
+
+
+BELOW_AND_ABOVE = {
+    "bernoulli": RBM(4, n_iter=1),
+    "spin": RBM(4, visible="spin", n_iter=1),
+    "relu": RBM(4, visible="relu", n_iter=1),
+    "poisson": RBM(4, visible="poisson", n_iter=1),
+    "block": RBM(4, visible=Categorical(4), n_iter=1),
+    "table": RBM(4, visible=[([0], "categorical"), (slice(1, 4), "spin")], n_iter=1),
+    "DBM": DBMTransformer((4, 3), n_iter=1),
+    "DBM-spin": DBMTransformer((4, 3), visible="spin", n_iter=1),
+    "multimodal": MultimodalDBM(
+        [
+            ("first", slice(0, 2), "bernoulli", (3, 2)),
+            ("others", slice(2, None), "bernoulli", (3, 2)),
+        ],
+        n_joint=2,
+        n_iter=1,
+    ),
+    "DBN": DBNTransformer((4, 3), n_iter=1),
+    "one-layer": DBNTransformer(4, n_iter=1),
+    "one-layer-spin": DBNTransformer(4, visible="spin", n_iter=1),
+    "classifier": RBMClassifier(4, n_iter=1),
+}
+
+
+@pytest.mark.parametrize("kind", BELOW_AND_ABOVE)
+def test_values_to_start_from_that_units_cannot_mean_have_one_warning(kind):
+    X = np.eye(4)[[0, 1, 2, 3, 3, 2]]
+    model = clone(BELOW_AND_ABOVE[kind]).fit(X, np.arange(6) % 2)
+    init = np.where(X == 1, 3.0, -2.0)
+    init[:, 0] = X[:, 0] if kind == "table" else init[:, 0]
+    for container in (np.asarray, sp.csr_array):
+        with pytest.warns(UserWarning, match="values in .* rang") as caught:
+            model.sample(init=container(init), n_gibbs_steps=1, n_samples=6)
+        assert [warning.filename for warning in caught] == [__file__]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.sample(init=container(X), n_gibbs_steps=1, n_samples=6)
+
+
+def test_column_of_a_table_to_start_from_goes_by_its_number_in_the_table():
+    X = np.eye(4)[[0, 1, 2, 3, 3, 2]]
+    model = clone(BELOW_AND_ABOVE["table"]).fit(X)
+    # (Column 0 is two visible units.)
+    with pytest.warns(UserWarning, match="columns 1 to 3 range over"):
+        model.sample(init=X + [0, 0, 0, 4], n_gibbs_steps=1)
+    for name in ("init", "conditions"):
+        with pytest.raises(ValueError, match=f"{name} has 3 columns"):
+            model.sample(**{name: X[:, :3]})
+        with pytest.raises(ValueError, match=f"{name}: Column 0 must hold codes"):
+            model.sample(**{name: X + 0.5})

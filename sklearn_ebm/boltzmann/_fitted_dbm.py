@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._deep_machines import DeepMachine
 from .._transformer import Transformer
-from .._validation import check_restored, check_states, dense, naming
+from .._validation import check_restored, check_states, dense
 from ..layered import Layered, side_by_side
 from ..samplers._paths import LEAST_RATE
 from ..units import as_unit
@@ -188,14 +188,12 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
         padding = (0, 0), (0, self._n_latent)
         return np.pad(X, padding), np.pad(missing, padding, constant_values=True)
 
-    def _encode(self, X, fixed=False):
+    def _encode_init(self, init):
         """Values of even layers, from columns: of the visible one and those above."""
-        if X is None:
-            return None
-        if not fixed:
-            with naming("init"):
-                X, dtype = self._read(X)
-            return self._deep(dtype).even(dense(X, dtype))
+        X, dtype = self._encode_init_columns(init)
+        return self._deep(dtype).even(dense(X, dtype))
+
+    def _encode(self, X):
         if X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"conditions has {X.shape[1]} columns, but the model has "

@@ -279,7 +279,7 @@ class FittedDBN(OwnDraws, Transformer):
         top = self.top_rbm()
         if init is not None:
             init = self._draw_up(init, key ^ PASS_KEY, step)
-        chains = Gibbs(top).begin(n_samples, top._encode(init), None, key, step)
+        chains = Gibbs(top).begin(n_samples, init, None, key, step)
         states = draw(top, chains, 1, n_steps, 1, method)[0]
         if random_state is None:
             self._use_draws(n_steps + SPARE_STEPS + len(self.components_))
@@ -291,7 +291,7 @@ class FittedDBN(OwnDraws, Transformer):
             X, rows = self._check_use(X)
         *below, _ = self._rbms(recognition=True)
         if not below:
-            return X
+            return encoder(self._rbm(0))(X)
         states = np.concatenate(list(chunks(X, rows.dtype, encoder(below[0]))))
         for number, rbm in enumerate(below):
             up = Machine(rbm._layered(), rows.dtype).up

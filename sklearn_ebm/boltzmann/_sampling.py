@@ -10,6 +10,7 @@ from .._validation import (
     check_count,
     check_missing,
     check_names,
+    check_states,
     check_values,
     random_key,
 )
@@ -132,8 +133,8 @@ class Sampling(OwnDraws):
         Warns
         -----
         UserWarning
-            If `init` has values outside [0, 1] and all units are Bernoulli units, or
-            the machine is deep and its visible units cannot mean the values.
+            If `init` has values that the visible units cannot mean, or blocks of
+            categories that do not sum to 1.
         """
         check_is_fitted(self)
         n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=0)
@@ -146,9 +147,10 @@ class Sampling(OwnDraws):
         draws = self._draws(random_state)
         check_names(self, init, "init")
         check_names(self, conditions, "conditions")
-        init = self._encode(init)
+        if init is not None:
+            init = self._encode_init(init)
         if conditions is not None:
-            conditions = self._encode(as_conditions(conditions), fixed=True)
+            conditions = self._encode(as_conditions(conditions))
         chains = Gibbs(self).begin(n_chains, init, conditions, *draws)
         if random_state is None:
             self._use_draws(n_steps + most * thinning + SPARE_STEPS)
@@ -221,8 +223,12 @@ class Sampling(OwnDraws):
         check_values(self, X, Rows(X))
         return X, missing
 
-    def _encode(self, X, fixed=False):
-        """Columns of values that chains are to start from or to keep, as units."""
+    def _encode_init(self, init):
+        """Columns of values that chains are to start from, as units, after a check."""
+        return check_states(self, init, self.n_features_in_, "init")[0]
+
+    def _encode(self, X):
+        """Columns of values that chains are to keep, as units."""
         return X
 
     def _decode(self, V):

@@ -9,7 +9,7 @@ from .._missing import fill_mean_field, missing_values
 from .._parameters import StrOptions
 from .._rows import canonical
 from .._units import Kind
-from .._validation import as_floats, check_rows
+from .._validation import check_rows, check_states, naming
 from ..samplers._paths import LEAST_RATE
 from ..units import BY_NAME, Unit, are, check_pair, with_gaussian
 from ._columns import Columns
@@ -128,19 +128,32 @@ class UnitColumns:
         columns.check(self, np.where(missing, np.nan, X))
         return columns.encode(X), np.repeat(missing, columns.sizes, axis=1)
 
-    def _encode_columns(self, X):
-        """Columns of values that chains are to have, as visible units."""
+    def _encode_init_columns(self, init):
+        """Columns of values that chains are to start from, as visible units.
+
+        Also returns what to compute in.
+        """
+        X, rows = check_states(self, init, self.n_features_in_, "init", quiet=True)
+        if sp.issparse(X):
+            # Only the sum of numbers in one place is a value.
+            X = canonical(X)
         columns = self._columns()
-        if X is None or not columns.has_codes:
+        with naming("init"):
+            columns.check(self, X)
+        return columns.encode(X), rows.dtype
+
+    def _encode_columns(self, X):
+        """Columns of values that chains are to keep, as visible units."""
+        columns = self._columns()
+        if not columns.has_codes:
             return X
-        # (Only the sum of numbers in one place is a code.)
-        X = canonical(X.tocsr()) if sp.issparse(X) else as_floats(X)
         if X.shape[1] != self.n_features_in_:
             raise ValueError(
-                f"init or conditions has {X.shape[1]} columns, but the model has "
+                f"conditions has {X.shape[1]} columns, but the model has "
                 f"{self.n_features_in_} features."
             )
-        columns.check(self, X, quiet=True)
+        with naming("conditions"):
+            columns.check(self, X, quiet=True)
         return columns.encode(X)
 
 

@@ -256,7 +256,11 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         return X, self._machine(dtype)
 
     @unless_bits
-    def _encode(self, X, fixed=False):
+    def _encode_init(self, init):
+        return self._encode_init_columns(init)[0]
+
+    @unless_bits
+    def _encode(self, X):
         return self._encode_columns(X)
 
     def _machine(self, dtype):

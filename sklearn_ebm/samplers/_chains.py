@@ -168,9 +168,10 @@ class Gibbs:
         UserWarning
             If all units are Bernoulli units, and `init` has values outside [0, 1].
         """
-        return self.begin(n_chains, init, conditions, random_key(random_state), 0)
+        quiet, key = self.machine is not None, random_key(random_state)
+        return self.begin(n_chains, init, conditions, key, 0, quiet)
 
-    def begin(self, n_chains, init, conditions, key, step):
+    def begin(self, n_chains, init, conditions, key, step, quiet=True):
         """Begin chains like `init`, at a step of a random sequence.
 
         Parameters
@@ -180,6 +181,10 @@ class Gibbs:
 
         key, step : int
             Random key and first random step.
+
+        quiet : bool, default=True
+            Whether not to warn of values of `init` outside [0, 1]: an estimator has
+            warned of what it was given, which may be other than these.
 
         Returns
         -------
@@ -194,16 +199,14 @@ class Gibbs:
         Warns
         -----
         UserWarning
-            As in `init`.
+            As in `init`, unless `quiet`.
         """
         n_features, bits = self.n_features, self.machine is None
         values = None
         if n_chains is not None:
             n_chains = check_count(n_chains, "n_chains", least=1)
         if init is not None:
-            init, rows = check_states(
-                self.model, init, n_features, "init", quiet=not bits
-            )
+            init, rows = check_states(self.model, init, n_features, "init", quiet=quiet)
             n_chains = same_rows(n_chains, rows.n_rows, "init")
             init = as_values(init)
         if conditions is not None:
