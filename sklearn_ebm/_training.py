@@ -7,6 +7,7 @@ calls it in pieces short enough that an interrupt is heard at once.
 import functools
 import math
 import time
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -178,6 +179,11 @@ class Diverged(ValueError):
     """Training has arrived at parameters that are not finite."""
 
 
+def until_checked():
+    """Context without NumPy's warnings of what `check_finite` is to find soon."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
 def check_finite(number, rate):
     """Refuse to go on if a norm of weights, or a loss, is not finite."""
     if not np.isfinite(number):
@@ -212,6 +218,22 @@ def undone_if_in_vain(method):
             raise
 
     return trains
+
+
+@contextmanager
+def keeping(store):
+    """Context at whose end what has been learned is stored, also when interrupted.
+
+    What has diverged is not: it would be undone, after warnings of its numbers.
+    """
+    try:
+        yield
+    except Diverged:
+        raise
+    except BaseException:
+        store()
+        raise
+    store()
 
 
 def told_of(callbacks, name, n_tasks, **given):
@@ -334,7 +356,7 @@ class Run:
         trainer.begin_epoch(order, rates)
         kernel = trainer.run if self.tempered is None else self._tempered_run
         self.pacer.run(kernel, len(rates) * trainer.sweeps_per_batch)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with until_checked():
             norm = trainer.weight_norm()
         check_finite(norm, rates[0])
         entry = {

@@ -3,6 +3,7 @@ parameter does."""
 
 import copy
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -17,7 +18,17 @@ from common import (
     floats,
     name_of,
 )
-from sklearn_ebm import BernoulliRBM, DBMTransformer, DBNRegressor, RBMClassifier
+from sklearn_ebm import (
+    RBM,
+    BernoulliRBM,
+    DBMClassifier,
+    DBMTransformer,
+    DBNClassifier,
+    DBNRegressor,
+    DBNTransformer,
+    GaussianRBM,
+    RBMClassifier,
+)
 from sklearn_ebm._training import gibbs_steps
 
 # ---- Going on ----
@@ -631,11 +642,51 @@ def test_training_raises_the_pseudo_likelihood(variant, dtype, digits):
     ],
     ids=name_of,
 )
-@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 def test_training_that_diverges_says_so(model, digits):
     X = digits[:300].astype(np.float32)
     with pytest.raises(ValueError, match="diverged.*learning rate.*learning_rate"):
         fit(model.set_params(random_state=0), X)
+
+
+@pytest.mark.parametrize("rate", [1e39, 1e100, 1e300])
+@pytest.mark.parametrize(
+    "model",
+    [
+        RBM(4, visible="gaussian"),
+        GaussianRBM(4, early_stopping=True),
+        DBMTransformer((4, 3), visible="gaussian"),
+        DBNTransformer((4, 3), up_down_n_iter=2),
+        DBNClassifier(4),
+        DBNRegressor(4, early_stopping=True),
+        DBMClassifier((4, 3), pretrain_n_iter=1),
+        DBMClassifier((4, 3), objective="multi_prediction"),
+    ],
+    ids=str,
+)
+def test_training_that_diverges_says_nothing_else(model, rate, digits):
+    own = "up_down_learning_rate"
+    name = own if own in model.get_params() else "learning_rate"
+    model = clone(model).set_params(n_iter=2, random_state=0, **{name: rate})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        with pytest.raises(ValueError, match="diverged"):
+            fit(model, digits[:60].astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DBNClassifier(4),
+        DBNRegressor(4, solver="sgd"),
+        DBMClassifier((4, 3), objective="multi_prediction"),
+    ],
+    ids=name_of,
+)
+def test_net_whose_last_step_diverges_is_noticed(model, digits):
+    # Its loss, which is from before that step, is a number.
+    model = clone(model).set_params(n_iter=1, batch_size=60, learning_rate=1e39)
+    with pytest.raises(ValueError, match="diverged"):
+        fit(model, digits[:60].astype(np.float32))
 
 
 def test_training_that_diverges_leaves_the_model_as_it_was(digits):

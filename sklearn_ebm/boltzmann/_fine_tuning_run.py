@@ -7,7 +7,13 @@ import numpy as np
 from .._machines import some_rows
 from .._network import Adam, Descent, Momentum, minimise, outputs
 from .._openmp import effective_n_threads
-from .._training import Pacer, check_finite, epoch_order, rows_to_hold_out
+from .._training import (
+    Pacer,
+    check_finite,
+    epoch_order,
+    rows_to_hold_out,
+    until_checked,
+)
 from ..monitoring import Stopping
 
 
@@ -66,9 +72,12 @@ class FineTuning:
         """Train on every row once; returns what to enter in the history."""
         order = epoch_order(self.division.training, self.key, self.descent.step)
         begin = time.perf_counter()
-        loss = self.descent.epoch(order, rates, self.pacer)
+        with until_checked():
+            loss = self.descent.epoch(order, rates, self.pacer)
         seconds = time.perf_counter() - begin
-        check_finite(loss, rates[0])
+        # (The loss is from before the last step.)
+        finite = all(np.isfinite(each).all() for each in self.params)
+        check_finite(loss if finite else np.nan, rates[0])
         return {"learning_rate": float(rates[0]), "seconds": seconds, "loss": loss}
 
     def minimise(self, n_iter, tol, ended):

@@ -17,6 +17,7 @@ from .._training import (
     Division,
     Run,
     gibbs_steps,
+    keeping,
     refuse_early_stopping,
     share_held_out,
     undone_if_in_vain,
@@ -153,7 +154,7 @@ class Training(CallbackSupportMixin, TransformerMixin):
         if self.early_stopping:
             stopping = Stopping(self.monitor, self.tol, self.n_iter_no_change)
         run = Run(self._trainer(rows), division, monitor, stopping, self._tempered())
-        try:
+        with keeping(lambda: self._store(run)):
             if not goes_on:
                 self._prepare(run, data, rows, callbacks, given)
             for epoch, rates, averaging in run.epochs(
@@ -167,9 +168,6 @@ class Training(CallbackSupportMixin, TransformerMixin):
                     n_sweeps = N_FIRST_SWEEPS if goes_on and epoch == 0 else 1
                     drawn.sweep(self._layers_of(run.trainer.parameters()), n_sweeps)
                 self._train_epoch(run, rates, averaging)
-        finally:
-            # Also when interrupted: what has been learned is kept.
-            self._store(run)
         self._warn_of_idle_units(data, run, drawn)
         callbacks.call_on_fit_task_end(
             estimator=self, **given, reconstruction_attributes=dict
@@ -221,10 +219,8 @@ class Training(CallbackSupportMixin, TransformerMixin):
         if drawn:
             drawn.sweep(self._layers_of(run.trainer.parameters()), N_FIRST_SWEEPS)
         rates = np.full(run.n_batches, self._rate())
-        try:
+        with keeping(lambda: self._store(run)):
             self._train_epoch(run, rates, self.average)
-        finally:
-            self._store(run)
         return self
 
     def fit_transform(self, X, y=None, **fit_params):

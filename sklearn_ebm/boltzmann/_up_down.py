@@ -215,13 +215,10 @@ class UpDown:
     def weight_norms(self):
         """Frobenius norms of all generative weights, and of those on the way up."""
         fitted = self.fitted()
-        with np.errstate(over="ignore", invalid="ignore"):
-            return [
-                float(
-                    np.sqrt(sum(np.square(w, dtype=float).sum() for w in fitted[way]))
-                )
-                for way in ("components_", "recognition_components_")
-            ]
+        return [
+            float(np.sqrt(sum(np.square(w, dtype=float).sum() for w in fitted[way])))
+            for way in ("components_", "recognition_components_")
+        ]
 
 
 def delta(way, given, states):

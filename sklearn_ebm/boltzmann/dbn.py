@@ -14,6 +14,7 @@ from .._training import (
     minibatch_rates,
     told_of,
     undone_if_in_vain,
+    until_checked,
 )
 from .._validation import CallbackSupportMixin, check_rows, with_callbacks
 from ..monitoring import enter_epoch, machine_in_words, warn_of_constant_top
@@ -542,9 +543,11 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
                 )
                 order = epoch_order(n_rows, key, run.step)
                 batches = np.array_split(order, n_batches)
-                for rate, rows in zip(rates, batches, strict=True):
-                    error += run.minibatch(encode(X[rows]), rate) * len(rows) / n_rows
-                norms = run.weight_norms()
+                with until_checked():
+                    for rate, rows in zip(rates, batches, strict=True):
+                        loss = run.minibatch(encode(X[rows]), rate)
+                        error += loss * len(rows) / n_rows
+                    norms = run.weight_norms()
                 check_finite(sum(norms), rates[0])
                 entry = {
                     "layer": 0,
