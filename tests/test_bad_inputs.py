@@ -364,6 +364,23 @@ def test_labels_in_a_column_warn_once(estimator, warm_start, digits):
         assert len(caught) == 1
 
 
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=name_of)
+def test_strings_among_other_labels_are_refused(estimator, digits):
+    message = r"Unknown label type: {} mixes strings with other labels \(int, str\)"
+    for labels in (["a", 1, "b"], [1, "a", 2]):
+        y = np.array(labels, object)
+        with pytest.raises(ValueError, match=message.format("y")):
+            clone(estimator).fit(digits[:3], y)
+        if hasattr(estimator, "partial_fit"):
+            with pytest.raises(ValueError, match=message.format("classes")):
+                clone(estimator).partial_fit(digits[:3], [1, 2, 1], classes=y)
+    marked = clone(estimator).set_params(unlabeled=-1, n_iter=1)
+    y = np.array(["a", -1, "b"] * 5, object)
+    assert marked.fit(digits[:15], y).classes_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="y contains NaN"):
+        clone(estimator).fit(digits[:3], [1, "a", None])
+
+
 @pytest.mark.parametrize("case", BAD_DATA)
 def test_bad_first_data_leave_no_model(case, rbm, digits):
     make, message = BAD_DATA[case]

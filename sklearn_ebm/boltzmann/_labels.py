@@ -21,6 +21,7 @@ def check_labels(estimator, y):
                 "Input y contains NaN. With unlabeled=np.nan it marks rows without a "
                 "label."
             )
+        _refuse_mixed(labels[known], "y")
         with np.errstate(invalid="ignore"):
             check_classification_targets(labels[known])
     elif len(labels) and estimator.early_stopping:
@@ -51,6 +52,7 @@ def check_classes(estimator, classes, goes_on):
         )
     if (classes != classes).any():
         raise ValueError("classes contain NaN, which is no label.")
+    _refuse_mixed(classes, "classes")
     classes = np.unique(classes)
     if goes_on and not np.array_equal(classes, estimator.classes_):
         raise ValueError(
@@ -67,6 +69,15 @@ def _marked(labels, mark):
     # (NaN is the only value that differs from itself.)
     same = labels != labels if is_nan(mark) else labels == mark
     return np.broadcast_to(same, labels.shape)
+
+
+def _refuse_mixed(labels, name):
+    """Refuse strings among other labels, which cannot be sorted."""
+    if labels.dtype == object and len({isinstance(each, str) for each in labels}) > 1:
+        kinds = ", ".join(sorted({type(each).__name__ for each in labels}))
+        raise ValueError(
+            f"Unknown label type: {name} mixes strings with other labels ({kinds})."
+        )
 
 
 def codes_of(y, classes):
