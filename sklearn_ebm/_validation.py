@@ -1,5 +1,6 @@
 """Checks of inputs. This and `_parameters` alone touch scikit-learn's private parts."""
 
+import re
 from contextlib import contextmanager, nullcontext
 from numbers import Integral, Real
 
@@ -214,7 +215,7 @@ def naming(name):
     try:
         yield
     except (TypeError, ValueError) as error:
-        if name in str(error):
+        if re.search(rf"\b{re.escape(name)}\b", str(error)):
             raise
         kind = ValueError if isinstance(error, ValueError) else TypeError
         raise kind(f"{name}: {error}") from error

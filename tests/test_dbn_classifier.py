@@ -208,6 +208,30 @@ def test_targets_that_the_net_cannot_hold_are_refused(digits, labels):
     assert np.isfinite(found).all()
 
 
+@pytest.mark.parametrize("dtype, unit", [(np.float32, 1e-30), (np.float64, 1e-300)])
+@pytest.mark.parametrize("n_rows", [50, 100])
+def test_targets_that_overflow_once_standardised_are_refused(
+    dtype, unit, n_rows, digits, labels
+):
+    X, y = digits[:n_rows].astype(dtype), labels[:n_rows]
+    model = small("regressor").set_params(warm_start=True).fit(X, y * unit)
+    few = small("regressor").partial_fit(X, y * unit)
+    for train in (model.fit, model.partial_fit, few.partial_fit):
+        before = copy.deepcopy(train.__self__)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            with pytest.raises(ValueError, match="y holds values .* first targets"):
+                train(X, y / unit)
+        assert_same_model(train.__self__, before)
+
+
+def test_what_is_wrong_with_numbers_to_learn_is_said_of_y(digits):
+    for y in (3, np.float64(3), [[[1.0]]] * 5, ["a"] * 5, [], [1, None, 2, 3, "b"]):
+        for method in ("fit", "partial_fit"):
+            with pytest.raises(ValueError, match=r"\by\b"):
+                getattr(small("regressor"), method)(digits[:5], y)
+
+
 def test_constant_target(digits):
     model = small("regressor").fit(digits[:50], np.full(50, 7.0))
     assert np.abs(model.predict(digits) - 7).max() < 0.5

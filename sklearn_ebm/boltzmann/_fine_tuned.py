@@ -251,13 +251,16 @@ class FineTuned(CallbackSupportMixin, Transformer):
         if not goes_on:
             self._initialise(rows, state, key, rng)
         dtype = self._state["params"][0].dtype
-        self._check_range(checked, dtype)
+        self._check_range(checked, targets, dtype)
         # (Classes have numbers.)
         targets = targets if targets.dtype == np.int32 else targets.astype(dtype)
         return X, targets, division
 
-    def _check_range(self, y, dtype):
-        """Refuse targets that numbers of this dtype, that of the net, cannot be."""
+    def _check_range(self, y, targets, dtype):
+        """Refuse targets that numbers of this dtype, that of the net, cannot be.
+
+        They must be able to be what y is, and what the net is trained on.
+        """
 
     def _go_on(self, targets):
         """Take up what parameters say now of the targets of a fit that goes on."""

@@ -1,12 +1,13 @@
 """Deep belief nets that are fine-tuned to predict numbers."""
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, column_or_1d
 
 from .._network import Linear
-from .._validation import check_given, refuse_times
+from .._validation import check_given, naming, refuse_times
 from ._fine_tuned import FineTuned, partial_fit_available
 from ._starts import FEW_ROWS, beyond_rounding
 
@@ -318,9 +319,12 @@ class DBNRegressor(RegressorMixin, FineTuned):
     def _check_targets(self, y):
         check_given(self, y)
         refuse_times(y, "y")
-        y = check_array(
-            y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y"
-        )
+        with naming("y"):
+            if not sp.issparse(y) and np.asarray(y).ndim == 0:
+                raise ValueError(f"y should be a 1d or 2d array, got {y!r} instead.")
+            y = check_array(
+                y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y"
+            )
         return column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
 
     def _first_targets(self, y, classes):
@@ -355,12 +359,19 @@ class DBNRegressor(RegressorMixin, FineTuned):
         self._state = state | found
         return ((values - mean) / scale).astype(targets.dtype)
 
-    def _check_range(self, y, dtype):
+    def _check_range(self, y, targets, dtype):
         largest, most = np.abs(y).max(), np.finfo(dtype).max
         if largest > most:
             raise ValueError(
                 f"y holds values up to {largest:.3g} in size, but those of {dtype} are "
                 f"at most {most:.3g}. Scale y, or pass X as float64."
+            )
+        largest = np.abs(targets).max()
+        if largest > most:
+            raise ValueError(
+                f"y holds values up to {largest:.3g} in size in the scale of the first "
+                f"targets, by which the net standardises all, but those of {dtype} are "
+                f"at most {most:.3g}. Scale y, or fit a new model."
             )
 
     def _targets(self, y, state):
@@ -371,7 +382,8 @@ class DBNRegressor(RegressorMixin, FineTuned):
                 f"y has {values.shape[1]} outputs, but the model that training goes on "
                 f"from has {state['n_outputs']}."
             )
-        values = (values - state["y_mean"]) / state["y_scale"]
+        with np.errstate(over="ignore"):  # `_check_range` says so
+            values = (values - state["y_mean"]) / state["y_scale"]
         return values, np.ones(len(y), bool)
 
     def _divide(self, known, key):
