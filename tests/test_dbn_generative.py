@@ -548,8 +548,9 @@ def test_values_out_of_range_are_named_with_their_machine(
     visible, layer, digits, labels
 ):
     net = small((7,) if visible == "top" else (9, 7))
-    with pytest.warns(UserWarning, match=f"DBNClassifier, {layer} .*values in"):
+    with pytest.warns(UserWarning, match=f"DBNClassifier, {layer} .*values in") as got:
         net.fit(digits[:50] * 16, labels[:50])
+    assert len([each for each in got if "values in" in str(each.message)]) == 1
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ label. An estimator keeps the arrays of all, from which `top_of` builds that mac
 """
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
@@ -113,9 +113,12 @@ def train(model, X, y, classes=None, callbacks=None):
             with tasks.around(top):
                 (top.partial_fit if steps else top.fit)(H, labels, **more)
             if not steps and model.n_iter and len(top.classes_) > 1:
+                # (`predict_proba` would warn of the values once more.)
+                some = some_rows(H)
+                scores, _ = scores_of(some, Rows(some, dtype), top._parameters())
                 warn_of_constant_units(
                     f"layer of labels of {type(model).__name__}",
-                    top.predict_proba(some_rows(H)),
+                    softmax(scores, axis=1),
                     "one hidden layer",
                 )
     except KeyboardInterrupt:
