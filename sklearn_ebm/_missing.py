@@ -134,6 +134,14 @@ def observed_means(X, missing):
     return mean
 
 
+def has_missing(X):
+    """Whether any value of data, dense or sparse, is NaN."""
+    values = X.data if sp.issparse(X) else X
+    if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=float)):
+        return False
+    return bool(np.isnan(values).any())
+
+
 def missing_values(X):
     """Return which values are NaN, or None if none is.
 
@@ -147,17 +155,13 @@ def missing_values(X):
     missing : ndarray of bool of shape (n_samples, n_features) or None
         Which values are NaN.
     """
-    values = X.data if sp.issparse(X) else X
-    if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=float)):
-        return None
-    missing = np.isnan(values)
-    if not missing.any():
+    if not has_missing(X):
         return None
     if sp.issparse(X):
         raise ValueError(
             "Missing values in a sparse matrix are not supported; use a dense array."
         )
-    return missing
+    return np.isnan(X)
 
 
 def _mean_field(sampler, visible):

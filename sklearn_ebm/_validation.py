@@ -83,6 +83,7 @@ __all__ = [
     "check_values",
     "column_indices",
     "dense",
+    "in_dense",
     "input_names",
     "is_nan",
     "is_watched",
@@ -171,12 +172,9 @@ def refuse_not_finite(estimator, X):
     """Refuse NaN, with what there is to do about it, and infinity."""
     values = X.data if sp.issparse(X) else X
     if getattr(estimator, "missing", None) == "raise" and np.isnan(values).any():
-        where = ""
-        if sp.issparse(X):
-            where = ", in a dense array: in a sparse matrix they are not supported"
         raise ValueError(
             f"Input X contains NaN. {type(estimator).__name__} takes them for "
-            f"values that are not known with missing='latent'{where}."
+            f"values that are not known with missing='latent'{in_dense(X)}."
         )
     if getattr(estimator, "missing", None) == "latent" and np.isnan(values).any():
         raise ValueError(
@@ -184,6 +182,13 @@ def refuse_not_finite(estimator, X):
             "score_samples and impute take missing values, other methods do not."
         )
     assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
+
+
+def in_dense(X):
+    """What a message adds to a remedy for NaN which sparse data do not have."""
+    if sp.issparse(X):
+        return ", in a dense array: in a sparse matrix they are not supported"
+    return ""
 
 
 def check_states(estimator, X, n_units, name, *, model_dtype=None, quiet=False):

@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 from sklearn.base import clone
 
 from common import PARAMETERS, all_states, assert_same_model, floats, random_model
-from sklearn_ebm import RBM, BernoulliRBM, GaussianRBM
+from sklearn_ebm import RBM, BernoulliRBM, DBMTransformer, GaussianRBM
 from sklearn_ebm._missing import DrawnValues, fill_mean_field
 from sklearn_ebm.likelihood import log_likelihood
 
@@ -64,9 +64,18 @@ def test_missing_values_of_sparse_data_are_refused(holes):
         with pytest.raises(ValueError, match="sparse"):
             method(sp.csr_array(X))
     # Nobody is told to ask for what would be refused then.
-    rbm = BernoulliRBM(4, n_iter=1).fit(np.nan_to_num(X))
-    for method in (rbm.fit, rbm.partial_fit, rbm.transform, rbm.score_samples):
-        with pytest.raises(ValueError, match="missing='latent', in a dense array"):
+    for rbm in (
+        BernoulliRBM(4, n_iter=1),
+        RBM(4, visible="spin", n_iter=1),
+        GaussianRBM(4, n_iter=1),
+    ):
+        rbm.fit(np.nan_to_num(X))
+        for method in (rbm.fit, rbm.partial_fit, rbm.transform, rbm.score_samples):
+            with pytest.raises(ValueError, match="missing='latent', in a dense array"):
+                method(sp.csr_array(X))
+    dbm = DBMTransformer((4, 3), n_iter=1).fit(np.nan_to_num(X))
+    for method in (dbm.fit, dbm.transform):
+        with pytest.raises(ValueError, match="in impute only, in a dense array"):
             method(sp.csr_array(X))
 
 

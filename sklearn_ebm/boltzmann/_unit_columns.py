@@ -5,11 +5,11 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from .._machines import weighted_sums
-from .._missing import fill_mean_field, missing_values
+from .._missing import fill_mean_field, has_missing
 from .._parameters import StrOptions
 from .._rows import canonical
 from .._units import Kind
-from .._validation import check_rows, check_states, naming
+from .._validation import check_rows, check_states, in_dense, naming
 from ..samplers._paths import LEAST_RATE
 from ..units import BY_NAME, Unit, are, check_pair, with_gaussian
 from ._columns import Columns
@@ -39,12 +39,12 @@ class UnitColumns:
 
     def _refuse_missing(self, X):
         """Raise an error if values are missing."""
-        if missing_values(X) is None:
+        if not has_missing(X):
             return
-        name, remedy = type(self).__name__, "takes missing values in impute only."
+        name, remedy = type(self).__name__, "takes missing values in impute only"
         if "missing" in self.get_params(deep=False):
-            remedy = "takes them for values that are not known with missing='latent'."
-        raise ValueError(f"Input X contains NaN. {name} {remedy}")
+            remedy = "takes them for values that are not known with missing='latent'"
+        raise ValueError(f"Input X contains NaN. {name} {remedy}{in_dense(X)}.")
 
     def _base_layer(self):
         """Independent visible units near the model's: what they are, their biases."""

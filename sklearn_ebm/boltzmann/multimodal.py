@@ -5,9 +5,9 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._missing import missing_values
+from .._missing import has_missing, missing_values
 from .._parameters import Interval, StrOptions
-from .._validation import check_choice, check_rows, column_indices
+from .._validation import check_choice, check_rows, column_indices, in_dense
 from ..layered import blocks
 from ..units import Mixed, Unit
 from ._columns import places_of
@@ -303,12 +303,12 @@ class MultimodalDBM(TrainedDBM):
     _fills_missing = False
 
     def _refuse_missing(self, X):
-        if missing_values(X) is not None:
+        if has_missing(X):
             raise ValueError(
                 "Input X contains NaN. Missing values are for transform (with "
-                f"missing='latent'), impute and infer; {type(self).__name__} trains on "
-                "whole rows: leave the others out or fill them in, for instance with "
-                "RBMImputer."
+                f"missing='latent'), impute and infer{in_dense(X)}; "
+                f"{type(self).__name__} trains on whole rows: leave the others out or "
+                "fill them in, for instance with RBMImputer."
             )
 
     def _fill(self, X):
