@@ -38,6 +38,19 @@ def test_the_remedy_for_missing_values_is_named_and_works(model, method, dtype):
         getattr(model, method)(np.where(np.isnan(holes), np.inf, holes))
 
 
+@pytest.mark.parametrize("missing", ["raise", "latent"])
+@pytest.mark.parametrize("model", [FactorAnalysis(2), ProbabilisticPCA(2)])
+def test_density_below_all_numbers_is_minus_infinity(model, missing):
+    model = clone(model).set_params(missing=missing).fit(X)
+    for rows in [X, HOLES] if missing == "latent" else [X]:
+        wanted = model.score_samples(rows)
+        for scale in (1e160, 1e200, 1e300, 1e307):
+            found = model.score_samples(rows * np.c_[[1, scale] * 20])
+            np.testing.assert_array_equal(found[::2], wanted[::2])
+            np.testing.assert_array_equal(found[1::2], -np.inf)
+            assert model.score(rows * scale) == -np.inf
+
+
 @pytest.mark.parametrize(
     "model", [FactorAnalysis(0), ProbabilisticPCA(0), ProbabilisticPCA("ard")]
 )

@@ -108,7 +108,8 @@ class GaussianFactors(Transformer):
         Returns
         -------
         log_likelihood : ndarray of shape (n_samples,)
-            Log-density of what is observed of each row, in nats.
+            Log-density of what is observed of each row, in nats; -inf where it is
+            below all numbers of float64.
 
         Raises
         ------
@@ -116,17 +117,19 @@ class GaussianFactors(Transformer):
             As in `transform`.
         """
         check_is_fitted(self)
-        if self.missing == "latent":
-            X = self._check_data(X)
-            if np.isnan(X).any():
-                return self._gaussian().log_density_observed(X)
-            return self._gaussian().log_density(X)
         # A search for NaN would take as long as a part of the work: the densities show
         # where there is any.
-        X = self._check_data(X, scan=False)
-        found = self._gaussian().log_density(X)
-        if not np.isfinite(found).all():
+        latent = self.missing == "latent"
+        X, gaussian = self._check_data(X, scan=latent), self._gaussian()
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self._has_holes(X):
+                found = gaussian.log_density_observed(X)
+            else:
+                found = gaussian.log_density(X)
+        if not latent and not np.isfinite(found).all():
             refuse_not_finite(self, X)
+        # Infinite squares, less those that the factors explain.
+        found[np.isnan(found)] = -np.inf
         return found
 
     def score(self, X, y=None):
