@@ -125,6 +125,9 @@ def test_wrong_arguments(data):
         select_n_components(FactorAnalysis(), data, [])
     with pytest.raises(TypeError, match="X of dtype datetime64"):
         select_n_components(FactorAnalysis(), data.astype("M8[s]"), [1])
+    for cv in ([], iter([]), {}):
+        with pytest.raises(ValueError, match="cv must have at least one split, got"):
+            select_n_components(FactorAnalysis(), data, [1], criterion="cv", cv=cv)
     for bad in (-1, 1.5, "2"):
         with pytest.raises((TypeError, ValueError), match=r"candidates must be an int"):
             select_n_components(FactorAnalysis(), data, [bad])

@@ -92,8 +92,9 @@ def select_n_components(estimator, X, candidates, *, criterion="bic", cv=5):
 
     ValueError
         If `candidates` are none at all or below 0, `criterion` is not one of the above,
-        scikit-learn refuses `cv` (more folds than rows, for instance), or the `fit` of
-        the estimator refuses X (for NaN or infinity, for instance).
+        `cv` has no split or scikit-learn refuses it (more folds than rows, for
+        instance), or the `fit` of the estimator refuses X (for NaN or infinity, for
+        instance).
 
     Notes
     -----
@@ -118,6 +119,8 @@ def select_n_components(estimator, X, candidates, *, criterion="bic", cv=5):
     )
     # (Drawn once: a splitter may draw others each time, or none any more.)
     splits = list(check_cv(cv).split(X)) if criterion == "cv" else None
+    if splits == []:
+        raise ValueError(f"cv must have at least one split, got {cv!r}.")
     scores, errors = [], []
     for n_components in candidates:
         model = clone(estimator).set_params(n_components=n_components)
