@@ -4,6 +4,7 @@ They are made like those of scikit-learn: a display holds the data of a figure,
 `plot` draws it, and `from_estimator` computes the data and draws.
 """
 
+from collections.abc import Mapping
 from numbers import Integral
 
 import numpy as np
@@ -114,11 +115,17 @@ class TrainingDisplay:
         Raises
         ------
         ValueError
-            If `keys` is empty, or has names that the history does not have.
+            If `history` is no dict, or `keys` is empty or has names that it does not
+            have.
 
         ImportError
             If matplotlib is not installed.
         """
+        if not isinstance(self.history, Mapping):
+            raise ValueError(
+                "history must be a dict of lists, such as the history_ of a fitted "
+                f"model, got {self.history!r}."
+            )
         if keys is None:
             keys = [key for key in SCORES if key in self.history]
             keys = keys or [key for key in OBJECTIVES if key in self.history][:1]

@@ -17,6 +17,7 @@ from sklearn_ebm import (
     RBMClassifier,
     SparseCoding,
 )
+from sklearn_ebm.factors.plotting import SelectionDisplay
 from sklearn_ebm.likelihood import log_partition
 from sklearn_ebm.plotting import (
     AnnealingDisplay,
@@ -336,6 +337,30 @@ def test_what_is_no_image_is_refused(plt, rows):
     for components in (rows, np.ones((1, 1, 4))):
         with pytest.raises(ValueError, match=wanted):
             FiltersDisplay(components).plot()
+    assert not plt.get_fignums()
+
+
+@pytest.mark.parametrize("nothing", [None, 3, [], "history", BernoulliRBM()])
+def test_what_is_no_data_of_a_display_is_named(plt, nothing):
+    for display, name in [
+        (TrainingDisplay, "history"),
+        (FiltersDisplay, "components"),
+        (SamplesDisplay, "images"),
+        (AnnealingDisplay, "results"),
+        (SelectionDisplay, "selection"),
+    ]:
+        with pytest.raises(ValueError, match=f"{name} must be .*"):
+            display(nothing).plot()
+    assert not plt.get_fignums()
+
+
+@pytest.mark.parametrize("nothing", [None, 3, {}, "model"])
+def test_what_is_no_estimator_is_refused(plt, nothing):
+    for display in (TrainingDisplay, FiltersDisplay, SamplesDisplay, AnnealingDisplay):
+        with pytest.raises(TypeError, match="is not an estimator|takes a Boltzmann"):
+            display.from_estimator(nothing)
+    with pytest.raises(TypeError, match="estimator must be FactorAnalysis"):
+        SelectionDisplay.from_estimator(nothing, np.eye(4), [1])
     assert not plt.get_fignums()
 
 

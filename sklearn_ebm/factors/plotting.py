@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..plotting import _axes
-from .selection import select_n_components
+from .selection import Selection, select_n_components
 
 __all__ = ["SelectionDisplay"]
 
@@ -109,9 +109,17 @@ class SelectionDisplay:
 
         Raises
         ------
+        ValueError
+            If `selection` is not what `select_n_components` returns.
+
         ImportError
             If matplotlib is not installed.
         """
+        if not isinstance(self.selection, Selection):
+            raise ValueError(
+                "selection must be what select_n_components returns, got "
+                f"{self.selection!r}."
+            )
         chosen, order = self.selection, np.argsort(self.selection.candidates)
         self.figure_, self.ax_ = _axes(ax)
         self.errorbar_ = self.ax_.errorbar(
