@@ -260,6 +260,7 @@ def as_conditions(conditions):
     """Values that are to be kept, NaN where they are free, as a matrix of floats."""
     if sp.issparse(conditions):
         raise TypeError("conditions must be dense: NaN stands for units that are free.")
+    refuse_times(conditions, "conditions")
     with naming("conditions"):
         return check_array(
             as_floats(conditions),

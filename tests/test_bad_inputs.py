@@ -583,6 +583,22 @@ def test_times_in_tables_are_refused():
         GaussianRBM(2, n_iter=1).fit(X)
 
 
+@pytest.mark.parametrize("dtype", ["datetime64[s]", "timedelta64[s]"])
+def test_times_are_no_conditions(dtype, digits):
+    pd = pytest.importorskip("pandas")
+    # (The first second and what is free, 0 and NaN, would do for units of any kind.)
+    times = np.zeros((3, 64), np.int64).astype(dtype)
+    table = pd.DataFrame(digits[:3])
+    table[5] = times[:, 5]
+    for model in (BernoulliRBM(3, n_iter=1), GaussianRBM(3, n_iter=1)):
+        model.fit(digits[:50])
+        for conditions in (times, times[0], table, pd.Series(times[0])):
+            with pytest.raises(TypeError, match=f"conditions of dtype {dtype[:8]}"):
+                model.sample(conditions=conditions)
+        with pytest.raises(TypeError, match=f"conditions of dtype {dtype[:8]}"):
+            Gibbs(model).init(conditions=times)
+
+
 @pytest.mark.parametrize("function", [log_partition, Gibbs])
 def test_what_is_no_machine_is_refused(function, digits):
     y = (digits[:50, 20] > 0.5).astype(int)

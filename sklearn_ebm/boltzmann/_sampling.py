@@ -127,8 +127,8 @@ class Sampling(OwnDraws):
             are not finite or, in `conditions`, no states of such units (NaN is free);
             or `method` is none of these, or not for such units.
         TypeError
-            If such a number is no integer, `conditions` are sparse, or `init` holds
-            dates or times.
+            If such a number is no integer, `conditions` are sparse, or they or `init`
+            hold dates or times.
 
         Warns
         -----

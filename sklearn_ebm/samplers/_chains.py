@@ -160,8 +160,8 @@ class Gibbs:
             1, or `random_state` is not allowed.
 
         TypeError
-            If `n_chains` is no integer, `init` holds dates or times, or `conditions`
-            are sparse.
+            If `n_chains` is no integer, `conditions` are sparse, or they or `init` hold
+            dates or times.
 
         Warns
         -----

@@ -90,8 +90,8 @@ def sample_chains(
         If the model is an estimator that is not fitted.
 
     TypeError
-        If the model is none that `Gibbs` takes, a number is no integer, `init` holds
-        dates or times, or `conditions` are sparse.
+        If the model is none that `Gibbs` takes, a number is no integer, `conditions`
+        are sparse, or they or `init` hold dates or times.
 
     ValueError
         As in `Gibbs` and `Gibbs.init`; or if a number is too small, or `method` is not
