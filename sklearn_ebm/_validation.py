@@ -213,17 +213,19 @@ def check_states(estimator, X, n_units, name, *, model_dtype=None, quiet=False):
 
 @contextmanager
 def naming(name):
-    """Name the argument or parameter that could not be converted to an array.
+    """Name the argument or parameter that was refused.
 
-    NumPy's errors do not, and scikit-learn's not all.
+    What has gone wrong with it is said of X, as for methods whose argument that is, or
+    of nothing, as in NumPy's errors and some of scikit-learn's.
     """
     try:
         yield
     except (TypeError, ValueError) as error:
-        if re.search(rf"\b{re.escape(name)}\b", str(error)):
-            raise
+        text = re.sub(r"\bX\b", name, str(error))
+        if not re.search(rf"\b{name}\b", text):
+            text = f"{name}: {text}"
         kind = ValueError if isinstance(error, ValueError) else TypeError
-        raise kind(f"{name}: {error}") from error
+        raise kind(text) from error
 
 
 def _dtype_of(X, model_dtype):

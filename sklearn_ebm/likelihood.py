@@ -18,6 +18,7 @@ from ._validation import (
     check_choice,
     check_count,
     check_states,
+    naming,
     random_generator,
     random_key,
 )
@@ -730,5 +731,9 @@ def free_energy_gap(model, X_train, X_test):
     >>> round(free_energy_gap(layers, [[0, 0], [1, 1]], [[0, 1]]), 3)
     0.368
     """
-    test, train = free_energy(model, X_test), free_energy(model, X_train)
+    _refuse_deep(model)
+    with naming("X_test"):
+        test = free_energy(model, X_test)
+    with naming("X_train"):
+        train = free_energy(model, X_train)
     return float(test.mean() - train.mean())

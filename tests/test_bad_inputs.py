@@ -32,7 +32,7 @@ from sklearn_ebm import (
     RBMClassifier,
     SparseCoding,
 )
-from sklearn_ebm.likelihood import log_partition
+from sklearn_ebm.likelihood import free_energy_gap, log_partition
 from sklearn_ebm.samplers import Gibbs
 from sklearn_ebm.units import Mixed, ReLU, Spin
 
@@ -419,9 +419,39 @@ def test_times_are_no_targets(dtype, estimator, digits):
 def test_wrong_number_of_features(method, n_columns, container, model, digits):
     X = np.hstack([digits, digits])[:20, :n_columns]
     model.set_params(warm_start=True)
-    wanted = f"X has {n_columns} features, but BernoulliRBM is expecting 64 features"
+    name = "v" if method == "gibbs" else "X"
+    wanted = rf"\b{name} has {n_columns} features, but BernoulliRBM is expecting 64"
     with pytest.raises(ValueError, match=wanted):
         getattr(model, method)(container(X))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [BernoulliRBM(3, n_iter=1), RBM(3, visible="spin", n_iter=1), GaussianRBM(3)],
+    ids=name_of,
+)
+@pytest.mark.parametrize("case", BAD_DATA)
+def test_what_is_wrong_is_said_of_its_argument(case, model, digits):
+    make, _ = BAD_DATA[case]
+    bad, model = make(digits[:20].copy()), fitted(model)
+    for name, call in [
+        ("v", model.gibbs),
+        ("X_train", lambda rows: free_energy_gap(model, rows, digits)),
+        ("X_test", lambda rows: free_energy_gap(model, digits, rows)),
+        ("X_test", lambda rows: free_energy_gap(model._layered(), digits, rows)),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=rf"\b{name}\b") as caught:
+            call(bad)
+        assert not re.search(r"\bX\b", str(caught.value))
+
+
+def test_no_model_is_said_of_the_rows(digits):
+    with pytest.raises(NotFittedError):
+        free_energy_gap(BernoulliRBM(3), digits, digits)
+    with pytest.raises(TypeError, match="^This takes a Boltzmann machine"):
+        free_energy_gap(None, digits, digits)
+    with pytest.raises(NotFittedError):
+        GaussianRBM(3).gibbs(digits)
 
 
 @pytest.mark.parametrize("method", DATA_METHODS[3:])

@@ -320,6 +320,9 @@ def test_dtypes_and_names(expansion, walk):
         ([1000.0], "lengths must be a list of positive integers"),
         (1000, "lengths must be a list of positive integers"),
         ([], "lengths must be a list of positive integers"),
+        ([[500], [1, 499]], "lengths: .*sequence"),
+        # Sums that numbers of 64 bits do not have.
+        (4 * [2**62] + [1000], f"but sum to {2**64 + 1000}"),
     ],
 )
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])

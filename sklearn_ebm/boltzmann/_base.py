@@ -10,7 +10,13 @@ from .._panels import Panels
 from .._rows import Rows
 from .._scores import score_rows
 from .._transformer import Transformer
-from .._validation import check_restored, check_rows, check_states, check_values
+from .._validation import (
+    check_restored,
+    check_rows,
+    check_states,
+    check_values,
+    naming,
+)
 from ..layered import Layered
 from ..samplers import Chains, Gibbs
 from ..samplers._chains import as_values
@@ -252,7 +258,8 @@ class FittedRBM(Sampling, Transformer):
         reproducible from the `random_state` of the fit.
         """
         check_is_fitted(self)
-        X, _ = check_rows(self, v)
+        with naming("v"):
+            X, _ = check_rows(self, v)
         sampler = Gibbs(self)
         chains = Chains(as_values(X), None, *self._draws())
         self._use_draws(1)

@@ -10,7 +10,7 @@ from .._machines import Machine
 from .._parameters import Interval
 from .._unit_trainer import UnitTrainer
 from .._units import Kind
-from .._validation import check_states
+from .._validation import check_states, naming
 from ..layered import Layered
 from ..units import any_unbounded, as_unit, check_pair, kinds_of
 from ._columns import range_of
@@ -237,7 +237,9 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         Successive calls use fresh random bits; the sequence of calls is
         reproducible from the `random_state` of the fit.
         """
-        X, machine = self._check_use(v)
+        check_is_fitted(self)
+        with naming("v"):
+            X, machine = self._check_use(v)
         key, step = self._draws()
         self._use_draws(1)
         return self._columns().decode(machine.sweep(X, key, step)[1])

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._parameters import Interval, StrOptions, check_parameters
 from .._training import undone_if_in_vain
 from .._transformer import Transformer
-from .._validation import check_floats, check_latent, check_restored
+from .._validation import check_floats, check_latent, check_restored, naming
 from .._warning import warn
 from ._base import signs_of
 from ._profile import check_variances
@@ -366,15 +366,16 @@ def check_lengths(lengths, n_frames):
     """Lengths of sequences as an array of int."""
     if lengths is None:
         return np.array([n_frames])
-    found = np.asarray(lengths)
+    with naming("lengths"):
+        found = np.asarray(lengths)
     if found.ndim != 1 or found.dtype.kind not in "iu" or (found < 1).any():
         raise ValueError(
             f"lengths must be a list of positive integers, got {lengths!r}."
         )
-    if found.sum() != n_frames:
+    total = sum(found.tolist())  # of Python's integers, which do not overflow
+    if total != n_frames:
         raise ValueError(
-            f"lengths must sum to the number of frames, {n_frames}, but sum to "
-            f"{found.sum()}."
+            f"lengths must sum to the number of frames, {n_frames}, but sum to {total}."
         )
     return found
 
