@@ -118,10 +118,10 @@ class FineTuned(CallbackSupportMixin, Transformer):
         ValueError
             If parameters are not allowed, or do not fit each other; X is not a matrix
             of finite numbers (``objective="multi_prediction"`` takes NaN, in a dense
-            array); `y` is of another length, or not of finite numbers or labels; too
-            few rows are held out or left to train on; with `warm_start`, X, `y` or
-            parameters do not fit the model so far; or training diverges, which leaves
-            the estimator as it was.
+            array); `y` is of another length, or not of labels of one type or of finite
+            numbers that the net can hold; too few rows are held out or left to train
+            on; with `warm_start`, X, `y` or parameters do not fit the model so far; or
+            training diverges, which leaves the estimator as it was.
         TypeError
             If X, or numbers in `y`, are dates or times, or `y` is sparse.
 

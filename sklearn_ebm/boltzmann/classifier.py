@@ -307,10 +307,10 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         ------
         ValueError
             If parameters are not allowed; X is not a matrix of finite numbers; `y` is
-            of another length, holds no labels (but real numbers or NaN) or none where
-            one is needed; `validation_fraction` leaves nothing to train on; with
-            `warm_start`, X, `y` or `n_components` do not fit the model so far; or
-            training diverges, which leaves the estimator as it was.
+            of another length, holds no labels (but real numbers or NaN), strings among
+            others, or none where one is needed; `validation_fraction` leaves nothing to
+            train on; with `warm_start`, X, `y` or `n_components` do not fit the model
+            so far; or training diverges, which leaves the estimator as it was.
         TypeError
             If X holds dates or times, or `y` is sparse.
 
