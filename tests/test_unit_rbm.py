@@ -1,6 +1,7 @@
 """Estimators with units of any kinds: RBM and GaussianRBM."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from sklearn.datasets import (
     load_sample_images,
     load_wine,
 )
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.image import extract_patches_2d
 from sklearn.preprocessing import StandardScaler
 
@@ -34,6 +36,7 @@ from sklearn_ebm import (
     DBNTransformer,
     GaussianRBM,
     RBMClassifier,
+    RBMImputer,
 )
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import log_likelihood, log_partition
@@ -863,6 +866,38 @@ def test_counts_begin_with_a_lower_rate():
         assert model.history_["learning_rate"] == [wanted]
     stack = DBNTransformer((4, 3), visible="poisson", n_iter=1, random_state=0)
     assert stack.fit(X[:50]).history_["learning_rate"] == [0.01, 0.1]
+
+
+@pytest.mark.parametrize("n_more", [0, 1])
+def test_counts_without_bounds_are_warned_of(n_more):
+    """They are in states that no row is near, so that training does not see them."""
+    X = np.array([[3.0, 1.0], [2.0, 0.0]] * 10)
+    visible = [([0], "poisson"), ([1], "gaussian")]
+    model = RBM(4, visible=visible, n_iter=0, random_state=0).fit(X)
+    model.set_params(n_iter=1, warm_start=True, learning_rate=1e-9)
+    # With the first three units on, the field of the count is 29 or 31. What takes from
+    # it, or leads to the real values, does not matter.
+    to_count, to_real = [10.0, 10.0, 9.0 + 2 * n_more, -5.0], [0.0, 50.0, 0.0, 0.0]
+    model._state["components"][:] = np.column_stack([to_count, to_real])
+    model._state["intercept_visible"][0] = 0
+    model._state["intercept_hidden"][:] = -1000
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X)
+    said = [str(each.message) for each in caught if "Counts" in str(each.message)]
+    assert len(said) == n_more
+    assert all("of 1 of them" in message for message in said)
+
+
+@pytest.mark.parametrize("kind", [RBM, DBNTransformer, DBMTransformer, RBMImputer])
+def test_fits_that_counts_escape_from_say_so(kind):
+    means = 300 * np.exp(generator(671).normal(size=(3, 10)))
+    X = generator(672).poisson(np.repeat(means, 100, axis=0)).astype(float)
+    sizes = 64 if kind in (RBM, RBMImputer) else (64, 4)
+    model = kind(sizes, visible="poisson", learning_rate=0.3, n_iter=5, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="Counts of .* bounds") as caught:
+        model.fit(X)
+    assert all(each.filename == __file__ for each in caught)
 
 
 def test_variances_that_diverge_are_noticed():

@@ -128,7 +128,8 @@ class Training(CallbackSupportMixin, TransformerMixin):
             lie in [0, 1].
         ConvergenceWarning
             If in the end over 5 % of the hidden units of a restricted machine are dead
-            or saturated, or none at the top of a deep one tells rows apart.
+            or saturated, or none at the top of a deep one tells rows apart; or if
+            counts, where there are any, can grow without bounds.
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_state")
@@ -168,7 +169,7 @@ class Training(CallbackSupportMixin, TransformerMixin):
                     n_sweeps = N_FIRST_SWEEPS if goes_on and epoch == 0 else 1
                     drawn.sweep(self._layers_of(run.trainer.parameters()), n_sweeps)
                 self._train_epoch(run, rates, averaging)
-        self._warn_of_idle_units(data, run, drawn)
+        self._warn_of_faults(data, run, drawn)
         callbacks.call_on_fit_task_end(
             estimator=self, **given, reconstruction_attributes=dict
         )
@@ -507,7 +508,7 @@ class TrainedRBM(Training, FittedRBM):
         """Return the model with these parameters as a value."""
         return layered(*parameters)
 
-    def _warn_of_idle_units(self, X, run, drawn):
+    def _warn_of_faults(self, X, run, drawn):
         """Warn if the fit has left hidden units dead or saturated."""
         # (Only machines of other units than bits have variances.)
         seen = run.division.column_means / getattr(self, "variance_", 1.0)

@@ -219,8 +219,9 @@ class TrainedDBM(Training, FittedDBM):
     def _view(self, parameters):
         return DeepSnapshot(self, self._public(parameters))
 
-    def _warn_of_idle_units(self, X, run, drawn):
+    def _warn_of_faults(self, X, run, drawn):
         """Hidden units of a layer may well say the same of every row; not the top."""
+        self._warn_of_endless_counts(self.components_[0], self.intercepts_[0])
         # (What belongs to a net, which has a title, is spread there.)
         if self.n_iter and not drawn and not hasattr(self, "_title"):
             means = self._output(some_rows(X), self._dtype())

@@ -2,6 +2,7 @@
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._machines import weighted_sums
@@ -9,7 +10,8 @@ from .._missing import fill_mean_field, has_missing
 from .._parameters import StrOptions
 from .._rows import canonical
 from .._units import Kind
-from .._validation import check_rows, check_states, in_dense, naming
+from .._validation import check_rows, check_states, in_dense, naming, title
+from .._warning import warn
 from ..samplers._paths import LEAST_RATE
 from ..units import BY_NAME, Unit, are, check_pair, with_gaussian
 from ._columns import Columns
@@ -18,6 +20,8 @@ from ._structure import as_made
 
 # What the parameter `visible` takes.
 VISIBLE = [StrOptions({*BY_NAME, "categorical"}), Unit, list]
+# The field at which a count has the largest mean that there is (as in _units.pyx).
+MOST_FIELD = 30.0
 
 
 class UnitColumns:
@@ -45,6 +49,25 @@ class UnitColumns:
         if "missing" in self.get_params(deep=False):
             remedy = "takes them for values that are not known with missing='latent'"
         raise ValueError(f"Input X contains NaN. {name} {remedy}{in_dense(X)}.")
+
+    def _warn_of_endless_counts(self, components, bias):
+        """Warn if there are states of the bits above in which a count has no bounds.
+
+        As log Z is about as large as the mean of any count in any state, these states
+        have all the probability. Chains may not have found them in training; then
+        nothing else tells.
+        """
+        counts = are(self._columns().kinds, Kind.POISSON)
+        most = np.maximum(components[:, counts], 0).sum(axis=0, dtype=float)
+        endless = bias[counts] + most > MOST_FIELD
+        if endless.any():
+            warn(
+                f"Counts of {title(self)} can grow without bounds: in some states of "
+                f"the hidden units the means of {endless.sum()} of them are beyond "
+                "1e13, and such states have all the probability. Lower learning_rate: "
+                "the larger the counts, the smaller it has to be.",
+                ConvergenceWarning,
+            )
 
     def _base_layer(self):
         """Independent visible units near the model's: what they are, their biases."""

@@ -411,6 +411,11 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     def _view(self, parameters):
         return UnitSnapshot(self, self._public(parameters))
 
+    def _warn_of_faults(self, X, run, drawn):
+        super()._warn_of_faults(X, run, drawn)
+        if not self._bits and as_unit(self.hidden).kind == Kind.BERNOULLI:
+            self._warn_of_endless_counts(self.components_, self.intercept_visible_)
+
     def _check_restored(self):
         super()._check_restored()
         if hasattr(self, "variance_"):

@@ -74,10 +74,10 @@ class UpperRBM(RBM):
         # (A step of the training is at least half of what a call draws per epoch.)
         return DrawnStates(self._state["key"] ^ MISSING_KEY, 2 * self._state["step"])
 
-    def _warn_of_idle_units(self, X, run, drawn):
+    def _warn_of_faults(self, X, run, drawn):
         # (A unit that stands for a feature which hardly varies is idle, and may be.)
         if self.below is None:
-            super()._warn_of_idle_units(X, run, drawn)
+            super()._warn_of_faults(X, run, drawn)
 
     def _first_state(self, components, X, dtype, division):
         below = self.below

@@ -308,7 +308,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         ConvergenceWarning
             If over 5 % of the units of a hidden layer are dead or saturated after its
             training (with ``init="transposed"`` of the first), or in the end none of
-            the top layer tells rows apart.
+            the top layer tells rows apart; or if counts can grow without bounds.
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_stack")

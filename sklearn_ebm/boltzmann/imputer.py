@@ -233,7 +233,8 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             If X has values that the visible units cannot mean, or blocks of categories
             that do not sum to 1.
         ConvergenceWarning
-            If over 5 % of the hidden units, Bernoulli ones, are dead or saturated.
+            If over 5 % of the hidden units, Bernoulli ones, are dead or saturated, or
+            if counts can grow without bounds.
         """
         check_parameters(self)
         X = check_table(self, X, self.missing_values, reset=True)

@@ -203,7 +203,9 @@ class RBM(UnitsRBM):
     -----
     ConvergenceWarning
         At the end of `fit`, if over 5 % of the hidden units, Bernoulli ones, are dead
-        or saturated: below 0.01 for every row, or above 0.99 for every row.
+        or saturated: below 0.01 for every row, or above 0.99 for every row. Or if there
+        are states of hidden bits in which counts have means beyond 1e13: the larger the
+        counts, the smaller the `learning_rate` has to be.
 
     See Also
     --------
