@@ -487,6 +487,25 @@ def test_values_out_of_range_warn_once(table):
     assert len(caught) == 1
 
 
+def test_counts_begin_with_a_lower_rate():
+    """At that of other units they escape, and 1e13 is filled in."""
+    rng = np.random.default_rng(25)
+    means = 20 * np.exp(rng.normal(size=(3, 6)) / 2)
+    X = rng.poisson(np.repeat(means, 60, axis=0)).astype(float)
+    holes = rng.random(X.shape) < 0.1
+    imputer = RBMImputer(visible="poisson", random_state=0)
+    filled = imputer.fit_transform(np.where(holes, NAN, X))
+    assert filled.max() < 2 * X.max()
+    for params, wanted in [
+        ({}, 0.05),
+        ({"visible": [(slice(1), "poisson"), (slice(1, None), "gaussian")]}, 0.003),
+        ({"hidden": "poisson", "visible": "categorical"}, 0.003),
+        ({"visible": "poisson", "learning_rate": 0.02}, 0.02),
+    ]:
+        model = RBMImputer(4, n_iter=1, random_state=0, **params).fit(X[:9].round(-1))
+        assert model.rbm_.history_["learning_rate"] == [wanted]
+
+
 def test_unknown_names_out(table):
     with pytest.raises(ValueError, match="input_features"):
         quick().fit(table).get_feature_names_out(["a", "b"])

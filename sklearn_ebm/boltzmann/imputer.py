@@ -12,13 +12,18 @@ from .._missing import fill_exactly
 from .._parameters import Interval, check_parameters
 from .._training import undone_if_in_vain
 from .._unit_paths import state_counts
+from .._units import Kind
 from .._validation import check_table, input_names, is_nan, random_generator
+from ..units import as_unit, kinds_of
 from ._columns import Columns, owners_of, part_of
 from ._structure import as_made
 from .rbm import RBM
 
 # Hidden layers of at most so many states are summed, not sampled.
 MOST_STATES = 2**12
+# Learning rates where none is given. So many epochs at a higher one drive counts of
+# tens to infinity.
+RATE, COUNTS_RATE = 0.05, 0.003
 
 
 class RBMImputer(TransformerMixin, BaseEstimator):
@@ -64,9 +69,10 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         Gibbs steps of a chain of every row, the first half of them a warm-up, where
         sampling is needed.
 
-    learning_rate : float, default=0.05
+    learning_rate : float or None, default=None
         Size of a step along the gradient of the mean log-likelihood (in nats) of
-        a minibatch, at first; it falls linearly to 0.
+        a minibatch, at first; it falls linearly to 0. None means 0.05, or 0.003
+        if there are counts ("poisson"). Counts of hundreds want even less.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
@@ -156,7 +162,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
                 "verbose",
             )
         },
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "missing_values": [Real],
         "add_indicator": ["boolean"],
         "keep_empty_features": ["boolean"],
@@ -175,7 +181,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         keep_empty_features=False,
         sample_posterior=False,
         n_gibbs_steps=200,
-        learning_rate=0.05,
+        learning_rate=None,
         batch_size=10,
         n_iter=100,
         n_chains=100,
@@ -254,11 +260,15 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             # There is nothing to learn, and nothing that a model would fill in.
             self._store(None, columns, empty, int(seeds[1]), X)
             return self
+        rate = self.learning_rate
+        if rate is None:
+            kinds = kinds_of(columns.unit) | kinds_of(as_unit(self.hidden))
+            rate = COUNTS_RATE if Kind.POISSON in kinds else RATE
         rbm = RBM(
             self.n_components,
             visible=_specs(self.visible, ~empty, names),
             hidden=self.hidden,
-            learning_rate=self.learning_rate,
+            learning_rate=rate,
             learning_rate_schedule="linear",
             batch_size=self.batch_size,
             n_iter=self.n_iter,
