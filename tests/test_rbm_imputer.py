@@ -506,6 +506,24 @@ def test_counts_begin_with_a_lower_rate():
         assert model.rbm_.history_["learning_rate"] == [wanted]
 
 
+@pytest.mark.parametrize("n_components", [3, 20])
+@pytest.mark.parametrize("sample_posterior", [False, True])
+def test_features_that_do_not_vary_are_not_varied(n_components, sample_posterior):
+    """As in other imputers, whatever the unit of measurement."""
+    rng = np.random.default_rng(26)
+    values = [0.0, 1e-6, 7.0, 1e8 + 1 / 3]
+    code = rng.integers(3, size=60)
+    X = np.column_stack([code, np.tile(values, (60, 1)), rng.normal(size=60)])
+    holes = rng.random(X.shape) < 0.2
+    visible = [([0], "categorical"), (slice(1, None), "gaussian")]
+    imputer = quick(
+        n_components=n_components, visible=visible, sample_posterior=sample_posterior
+    )
+    filled = imputer.fit_transform(np.where(holes, NAN, X))
+    np.testing.assert_allclose(filled[:, 1:5], X[:, 1:5], rtol=1e-14)
+    assert np.ptp(filled[holes[:, 5], 5]) > 0
+
+
 def test_unknown_names_out(table):
     with pytest.raises(ValueError, match="input_features"):
         quick().fit(table).get_feature_names_out(["a", "b"])

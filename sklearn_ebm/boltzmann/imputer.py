@@ -128,7 +128,8 @@ class RBMImputer(TransformerMixin, BaseEstimator):
     among those with missing values: in other company the same row has the same
     conditional distribution and another draw from it.
 
-    Observed values are left as they are. A fit takes no `sample_weight`.
+    Observed values are left as they are. Real features that had a single value in `fit`
+    get this value, also in draws. A fit takes no `sample_weight`.
 
     Examples
     --------
@@ -290,6 +291,11 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         self.rbm_, self.n_iter_ = rbm, 0 if rbm is None else rbm.n_iter_
         self._made = {"visible": deepcopy(self.visible)}
         self._n_categories, self._empty, self._seed = columns.n_categories, empty, seed
+        # A real feature that does not vary has no scale in which its noise is small.
+        X_kept, first = X[:, ~empty], np.cumsum(columns.sizes) - columns.sizes
+        self._constants = np.nanmin(X_kept, axis=0)
+        self._still = columns.learned[first][~empty]
+        self._still &= np.nanmax(X_kept, axis=0) == self._constants
         self.indicator_ = None
         if self.add_indicator:
             self.indicator_ = MissingIndicator(error_on_new=False).fit(X)
@@ -358,6 +364,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         else:
             units = np.repeat(missing[rows], columns.sizes, axis=1)
             answer = columns.decode(fill_exactly(layers, columns.encode(part), units))
+        answer[:, self._still] = self._constants[self._still]
         filled = X.copy()
         filled[rows] = np.where(missing[rows], answer, part)
         return filled
