@@ -186,7 +186,8 @@ class Monitor:
             numbers["pseudo_likelihood"] = score
         hidden = view.hidden_means(rows)
         numbers |= {
-            "reconstruction_error": error.mean(dtype=float),
+            # (The sample may have no value that is known.)
+            "reconstruction_error": error.mean(dtype=float) if error.size else np.nan,
             "hidden_activity": hidden.mean(dtype=float),
         }
         if view.bits:

@@ -228,6 +228,21 @@ def test_missing_values_do_not_count(early_stopping, digits):
     assert_same(quiet._state, model._state)
 
 
+@pytest.mark.parametrize("kind", [BernoulliRBM, GaussianRBM])
+def test_samples_without_a_known_value_have_no_error(kind, recwarn):
+    X = np.full((20, 1), np.nan)
+    X[0] = 1.0
+    model = kind(2, missing="latent", n_iter=2, random_state=0)
+    model.set_params(early_stopping=True, tol=1e9, validation_fraction=0.9)
+    known = []
+    for row in range(8):  # Of which most hold out the row that is known.
+        model.fit(np.roll(X, row, axis=0))
+        known.append(np.isfinite(model.history_["reconstruction_error"]).all())
+        assert np.isfinite(model.history_["free_energy_gap"]).all()
+    assert not all(known)
+    assert not [each for each in recwarn if each.category is RuntimeWarning]
+
+
 def test_averages_are_what_is_measured(digits):
     X = digits[:100]
     model = BernoulliRBM(8, n_iter=3, verbose=1, random_state=0).fit(X)
