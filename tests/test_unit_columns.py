@@ -227,6 +227,10 @@ def test_values_of_long_tables_are_all_looked_at(container):
     messages = [str(each.message) for each in found]
     assert "Columns 0 to 2 sum to 0 in row 8000" in messages[0]
     assert "columns 3 to 3 range over [-7, 5]" in messages[1]
+    # Sparse tables store no zeros, and these belong to the range.
+    X[8000, 1], X[:, 3] = 1, np.where(np.arange(9000) < 100, 0, 5)
+    with pytest.warns(UserWarning, match=r"columns 3 to 3 range over \[0, 5\]"):
+        columns.check(RBM(), container(X))
     X[8000, 4] = 9
     with pytest.raises(ValueError, match="Column 4 holds the code 9"):
         columns.check(RBM(), container(X), quiet=True)

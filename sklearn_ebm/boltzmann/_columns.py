@@ -316,10 +316,13 @@ def _warn_of_values(estimator, X, start, stop, unit):
 def _range(X, start, stop):
     """Least and largest finite value of some columns."""
     values = _values(X, start, stop, np.isfinite)
-    ends = [(part.min(), part.max()) for part in values if part.size]
-    # (Nothing is stored where all of a sparse table is 0.)
-    lows, highs = zip(*ends or [(0, 0)], strict=True)
-    return min(lows), max(highs)
+    ends = [(part.min(), part.max(), part.size) for part in values if part.size]
+    # (There may be no finite value.)
+    lows, highs, sizes = zip(*ends or [(0, 0, 0)], strict=True)
+    least, largest = min(lows), max(highs)
+    if sp.issparse(X) and sum(sizes) < X.shape[0] * (stop - start):
+        least, largest = min(least, 0), max(largest, 0)  # what it does not store
+    return least, largest
 
 
 def _odd_block(unit, X, start, stop):
