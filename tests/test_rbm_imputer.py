@@ -502,8 +502,13 @@ def test_counts_begin_with_a_lower_rate():
         ({"hidden": "poisson", "visible": "categorical"}, 0.003),
         ({"visible": "poisson", "learning_rate": 0.02}, 0.02),
     ]:
-        model = RBMImputer(4, n_iter=1, random_state=0, **params).fit(X[:9].round(-1))
-        assert model.rbm_.history_["learning_rate"] == [wanted]
+        model = RBMImputer(4, n_iter=1, random_state=0, **params)
+        small = np.minimum(X[:9].round(-1), 10)
+        assert model.fit(small).rbm_.history_["learning_rate"] == [wanted]
+    # The larger the counts, the lower; the column of which nothing is known says none.
+    large = np.column_stack([np.full(9, NAN), np.r_[NAN, np.full(8, 60.0)], np.ones(9)])
+    model = RBMImputer(4, visible="poisson", n_iter=1, random_state=0).fit(large)
+    assert model.rbm_.history_["learning_rate"] == [pytest.approx(0.003 / 6)]
 
 
 @pytest.mark.parametrize("n_components", [3, 20])

@@ -864,8 +864,26 @@ def test_counts_begin_with_a_lower_rate():
     ]:
         model = RBM(4, n_iter=1, random_state=0, **given).fit(X[:20, :3] > 0)
         assert model.history_["learning_rate"] == [wanted]
+    # The larger the counts, the lower; real columns do not matter.
+    visible = [([0], "poisson"), ([1], "poisson"), ([2], "gaussian")]
+    rbm = RBM(4, visible=visible, n_iter=1, random_state=0)
+    large = np.tile([[3.0, 40.0, 900.0], [5.0, 60.0, 1000.0]], (4, 1))
+    assert rbm.fit(large).history_["learning_rate"] == [pytest.approx(0.01 / 5)]
+    assert rbm.partial_fit(2 * large).history_["learning_rate"][1] < 0.01 / 5
     stack = DBNTransformer((4, 3), visible="poisson", n_iter=1, random_state=0)
     assert stack.fit(X[:50]).history_["learning_rate"] == [0.01, 0.1]
+
+
+@pytest.mark.parametrize("mean", [100, 300])
+def test_large_counts_are_learned_by_default(mean):
+    """At 0.01 100 units left -1364 nats of the larger ones, with ten epochs more."""
+    rng = generator(670)
+    means = mean * np.exp(rng.normal(size=(3, 8)) / 2)
+    X = rng.permutation(rng.poisson(np.repeat(means, 200, axis=0))).astype(float)
+    X, test = X[:400], X[400:]
+    independent = poisson.logpmf(test, X.mean(axis=0)).sum(axis=1).mean()
+    model = RBM(100, visible="poisson", random_state=0).fit(X)
+    assert model.score(test) > independent + 10
 
 
 @pytest.mark.parametrize("n_more", [0, 1])

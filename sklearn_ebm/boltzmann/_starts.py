@@ -33,9 +33,17 @@ LEAST_SPREAD, MOST_GAIN = 1.0, 1000.0
 FEW_ROWS = 100
 # What the state of the training has of visible units that may be real, by its names.
 SCALES = "shift", "scale", "visible_variance", "visible_scale"
+# Mean of counts from which on learning rates fall in proportion: the variance of a
+# count is its mean, and so is the slope of its mean by its field.
+MANY = 10.0
 # Bound on the gradient of a weight between real values or counts and hidden units:
 # a row far out moves a weight by no more than learning_rate.
 CLIP = 1.0
+
+
+def rate_of_counts(rate, means):
+    """Return what a learning rate for small counts is for counts with these means."""
+    return rate * MANY / np.max(means, initial=MANY)
 
 
 def log_odds(mean, n_rows):

@@ -12,11 +12,19 @@ from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from .._validation import check_states, naming
 from ..layered import Layered
-from ..units import any_unbounded, as_unit, check_pair, kinds_of
+from ..units import any_unbounded, are, as_unit, check_pair, kinds_of
 from ._columns import range_of
 from ._normaliser import kept_log_z
 from ._snapshot import UnitSnapshot, twin_of
-from ._starts import CLIP, SCALES, START_RATE, first_draws, first_units, wide_start
+from ._starts import (
+    CLIP,
+    SCALES,
+    START_RATE,
+    first_draws,
+    first_units,
+    rate_of_counts,
+    wide_start,
+)
 from ._structure import as_made, unit_in_words, visible_in_words
 from ._trained import TrainedRBM
 from ._unit_columns import UnitColumns, unscaled
@@ -304,10 +312,12 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     def _rate(self):
         if self.learning_rate is not None:
             return float(self.learning_rate)
-        kinds = kinds_of(as_unit(self.hidden))
+        kinds, means = kinds_of(as_unit(self.hidden)), []
         if not self._bits:
-            kinds = kinds | kinds_of(self._columns().unit)
-        return COUNTS_RATE if Kind.POISSON in kinds else RATE
+            columns = self._columns()
+            kinds = kinds | kinds_of(columns.unit)
+            means = self._state["visible_offset"][are(columns.kinds, Kind.POISSON)]
+        return rate_of_counts(COUNTS_RATE, means) if Kind.POISSON in kinds else RATE
 
     def _check_training(self, X, drawn, goes_on):
         if self._asks_for_bits:

@@ -66,7 +66,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         Size of a step along the gradient of the mean log-likelihood (in nats) of
         a minibatch; in a tuple one for every layer, from the bottom up. Gaussian
         features want less than Bernoulli units, for instance 0.01. None is 0.1, for
-        features that are counts 0.01.
+        features that are counts what it is in `RBM`.
 
     batch_size : int, default=10
         Number of rows in a minibatch.

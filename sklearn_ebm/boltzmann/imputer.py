@@ -8,21 +8,22 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import check_is_fitted
 
-from .._missing import fill_exactly
+from .._missing import fill_exactly, observed_means
 from .._parameters import Interval, check_parameters
 from .._training import undone_if_in_vain
 from .._unit_paths import state_counts
 from .._units import Kind
 from .._validation import check_table, input_names, is_nan, random_generator
-from ..units import as_unit, kinds_of
+from ..units import are, as_unit, kinds_of
 from ._columns import Columns, owners_of, part_of
+from ._starts import rate_of_counts
 from ._structure import as_made
 from .rbm import RBM
 
 # Hidden layers of at most so many states are summed, not sampled.
 MOST_STATES = 2**12
-# Learning rates where none is given. So many epochs at a higher one drive counts of
-# tens to infinity.
+# Learning rates where none is given. So many epochs at a higher one drive counts to
+# infinity.
 RATE, COUNTS_RATE = 0.05, 0.003
 
 
@@ -72,7 +73,8 @@ class RBMImputer(TransformerMixin, BaseEstimator):
     learning_rate : float or None, default=None
         Size of a step along the gradient of the mean log-likelihood (in nats) of
         a minibatch, at first; it falls linearly to 0. None means 0.05, or 0.003
-        if there are counts ("poisson"). Counts of hundreds want even less.
+        if there are counts ("poisson"), times 10 by the largest of their means if that
+        is more than 10.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
@@ -261,15 +263,11 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             # There is nothing to learn, and nothing that a model would fill in.
             self._store(None, columns, empty, int(seeds[1]), X)
             return self
-        rate = self.learning_rate
-        if rate is None:
-            kinds = kinds_of(columns.unit) | kinds_of(as_unit(self.hidden))
-            rate = COUNTS_RATE if Kind.POISSON in kinds else RATE
         rbm = RBM(
             self.n_components,
             visible=_specs(self.visible, ~empty, names),
             hidden=self.hidden,
-            learning_rate=rate,
+            learning_rate=self._rate(X, columns),
             learning_rate_schedule="linear",
             batch_size=self.batch_size,
             n_iter=self.n_iter,
@@ -286,6 +284,15 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             if hasattr(rbm, "components_"):
                 self._store(rbm, columns, empty, int(seeds[1]), X)
         return self
+
+    def _rate(self, X, columns):
+        """Learning rate to begin with."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        if Kind.POISSON not in kinds_of(columns.unit) | kinds_of(as_unit(self.hidden)):
+            return RATE
+        means = np.repeat(observed_means(X, np.isnan(X)), columns.sizes)
+        return rate_of_counts(COUNTS_RATE, means[are(columns.kinds, Kind.POISSON)])
 
     def _store(self, rbm, columns, empty, seed, X):
         self.rbm_, self.n_iter_ = rbm, 0 if rbm is None else rbm.n_iter_
