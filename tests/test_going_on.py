@@ -30,6 +30,7 @@ from sklearn_ebm import (
     RBMClassifier,
     RBMImputer,
 )
+from sklearn_ebm.boltzmann._upper_rbm import UpperRBM
 from sklearn_ebm.units import Bernoulli, Categorical, Gaussian, Mixed, Spin
 
 BITS = (np.random.default_rng(0).random((30, 5)) < 0.5).astype(float)
@@ -258,7 +259,8 @@ def test_fit_of_layers_goes_on_from_their_parameters(dtype):
     settings = {"n_iter": 2, "warm_start": True, "momentum": 0.5, "batch_size": 7}
     model = DBNTransformer((5, 4), random_state=0, **settings)
     rng = np.random.RandomState(0)
-    first, second = (RBM(n, random_state=rng, **settings) for n in (5, 4))
+    first = RBM(5, random_state=rng, **settings)
+    second = UpperRBM(4, random_state=rng, **settings)
     for part, n_iter in [(X, 2), (Y, 3), (X, 0)]:
         model.set_params(n_iter=n_iter).fit(part)
         first.set_params(n_iter=n_iter).fit(part)

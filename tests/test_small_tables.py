@@ -60,7 +60,7 @@ def test_what_is_not_linear_is_learned_from_features_far_from_zero():
 @pytest.mark.parametrize(
     "model",
     [
-        DBNTransformer(random_state=0),
+        DBNTransformer((256, 256, 256), random_state=0),
         DBMTransformer(n_iter=3, random_state=0),
         DBNClassifier(objective="generative", n_iter=20, random_state=0),
     ],
