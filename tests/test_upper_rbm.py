@@ -123,6 +123,20 @@ def test_units_to_spare_change_little(binary_digits):
     )
 
 
+@pytest.mark.parametrize("n_more", [0, 1, 2])
+@pytest.mark.parametrize("persistent", [True, False])
+def test_any_number_of_units_to_spare(persistent, n_more, binary_digits):
+    """One among them, where NumPy puts the transposed weights in another order."""
+    model = DBNTransformer(
+        (10, 64 + n_more, 10 + n_more),
+        init="transposed",
+        persistent=persistent,
+        n_iter=(1, 0, 1),
+    ).fit(binary_digits[:50])
+    first, second, _ = model.components_
+    assert_same(second[:64], np.ascontiguousarray(first.T))
+
+
 def test_learning_from_there_raises_the_bound(binary_digits):
     X = binary_digits[:500].astype(np.float32)
     model = DBNTransformer(

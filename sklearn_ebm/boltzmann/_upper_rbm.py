@@ -93,7 +93,8 @@ class UpperRBM(RBM):
             "intercept_visible": below.intercept_hidden_ - weighted_sums(spare.T, rate),
             "hidden_offset": np.concatenate([below.visible_mean_, rate]),
         }
-        return {name: x.astype(dtype) for name, x in parameters.items()}
+        # (The kernels take rows one after the other, of the transposed weights too.)
+        return {name: x.astype(dtype, order="C") for name, x in parameters.items()}
 
     def _first_chains(self, n_chains, key, step):
         states = getattr(self.below, "h_samples_", None)
