@@ -102,6 +102,8 @@ DTYPES = [np.float64, np.float32, np.bool_, np.uint8]
 FLOATS = [np.float64, np.float32]
 # Scaling to [0, 1] may leave values beyond it by so much, from rounding alone.
 ROUNDING = 1e-6
+# What errors quote: values, and names of features, which scikit-learn lists.
+QUOTED = re.compile(r"(\B'[^'\n]*'|^- .*)", re.MULTILINE)
 
 
 def is_watched(estimator):
@@ -221,8 +223,10 @@ def naming(name):
     try:
         yield
     except (TypeError, ValueError) as error:
-        text = re.sub(r"\bX\b", name, str(error))
-        if not re.search(rf"\b{name}\b", text):
+        parts = QUOTED.split(str(error))
+        parts[::2] = [re.sub(r"\bX\b", name, part) for part in parts[::2]]
+        text = "".join(parts)
+        if not re.search(rf"\b{name}\b", " ".join(parts[::2])):
             text = f"{name}: {text}"
         kind = ValueError if isinstance(error, ValueError) else TypeError
         raise kind(text) from error

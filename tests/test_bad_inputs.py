@@ -445,6 +445,18 @@ def test_what_is_wrong_is_said_of_its_argument(case, model, digits):
         assert not re.search(r"\bX\b", str(caught.value))
 
 
+def test_names_and_values_in_errors_stay_what_they_are():
+    """Also those that are spelt as the argument of other methods, or as this one."""
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(np.eye(2), columns=["a", "v"])
+    model = BernoulliRBM(2, n_iter=1).fit(table)
+    with pytest.raises(ValueError, match="(?s)^v: .*\n- X\n.*\n- v\n"):
+        model.gibbs(table.rename(columns={"v": "X"}))
+    for value in ("X", "v"):
+        with pytest.raises(ValueError, match=f"^v: could not .*: '{value}'$"):
+            model.gibbs([[value, 1]])
+
+
 def test_no_model_is_said_of_the_rows(digits):
     with pytest.raises(NotFittedError):
         free_energy_gap(BernoulliRBM(3), digits, digits)
