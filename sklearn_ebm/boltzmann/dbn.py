@@ -95,8 +95,8 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         below turned upside down, its weights transposed and its biases exchanged. That
         leaves the model of the data as it is, and the bound on its likelihood tight
         [2]_; what is learned from there on raises it. It takes hidden layers with at
-        least as many units as the layer two below has (the more of these that are to
-        spare begin as good as independent), and Bernoulli visible units.
+        least as many units as the layer two below has (units that are to spare begin
+        as good as independent of the others), and Bernoulli visible units.
 
     learning_rate_schedule : {"constant", "linear"}, default="constant"
         "linear" lets learning rates fall to zero over the epochs of every layer
@@ -344,10 +344,10 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
     def partial_fit(self, X, y=None):
         """Train every layer on one pass over the minibatches of a part of the data.
 
-        The layers take their turns from the bottom up, each with the means that the
-        layers below it have come to. If `up_down_n_iter` is not 0, that is what the
-        first call does, and later ones do a pass of the up-down algorithm, which
-        trains all layers together; and so do calls after a `fit` that used it.
+        The layers take their turns from the bottom up, each on states that are drawn
+        from the layers below it as they are by then. If `up_down_n_iter` is not 0, that
+        is what the first call does, and later ones do a pass of the up-down algorithm,
+        which trains all layers together; and so do calls after a `fit` that used it.
 
         Parameters
         ----------
