@@ -121,6 +121,20 @@ def test_units_to_spare_change_little(binary_digits):
     np.testing.assert_allclose(
         spare @ means + model.intercepts_[2][64:], logit(BITS_RATE), rtol=1e-9
     )
+    # What they add to the fields of the others is 0 in the mean.
+    np.testing.assert_allclose(
+        model.intercepts_[1] + BITS_RATE * spare.sum(axis=0),
+        first.intercept_hidden_,
+        rtol=1e-9,
+    )
+
+
+def test_steps_are_centred_at_what_the_turned_units_stand_for(binary_digits):
+    model = DBNTransformer((12, 66), n_iter=(5, 0), init="transposed").fit(
+        binary_digits[:300].astype(float)
+    )
+    wanted = np.append(model.visible_mean_, [BITS_RATE, BITS_RATE])
+    assert_same(model._stack[1]["_state"]["hidden_offset"], wanted)
 
 
 @pytest.mark.parametrize("n_more", [0, 1, 2])
