@@ -72,9 +72,9 @@ class RBMImputer(TransformerMixin, BaseEstimator):
 
     learning_rate : float or None, default=None
         Size of a step along the gradient of the mean log-likelihood (in nats) of
-        a minibatch, at first; it falls linearly to 0. None means 0.05, or 0.003
-        if there are counts ("poisson"), times 10 by the largest of their means if that
-        is more than 10.
+        a minibatch, at first; it falls linearly to 0. None means 0.05 or,
+        if there are counts ("poisson"), 0.003; if one of them has a mean above 10, 0.03
+        divided by the largest mean.
 
     batch_size : int, default=10
         Number of rows in a minibatch.

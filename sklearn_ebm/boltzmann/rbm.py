@@ -46,8 +46,8 @@ class RBM(UnitsRBM):
     learning_rate : float or None, default=None
         Size of a step along the gradient of the mean log-likelihood (in nats) of
         a minibatch. Real values and counts need lower rates than binary ones: None
-        is 0.1 or, if any units are "poisson", 0.01, times 10 by the largest mean of
-        such features if that is more than 10.
+        is 0.1 or, if any units are "poisson", 0.01; if such a feature has a mean above
+        10, 0.1 divided by the largest mean.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
