@@ -72,7 +72,7 @@ def main():
     """Train and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mnist", help="a .npz file of binary images")
-    parser.add_argument("--epochs", type=int, nargs="+", default=[150, 60])
+    parser.add_argument("--epochs", type=int, nargs="+", default=[400, 100])
     parser.add_argument("--up-down", type=int, default=0, help="epochs")
     parser.add_argument("--betas", type=int, default=20_000)
     parser.add_argument("--resume", help="a file for the model")
