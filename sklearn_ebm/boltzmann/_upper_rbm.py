@@ -71,7 +71,7 @@ class UpperRBM(RBM):
     def _drawn_values(self, goes_on):
         if not goes_on:
             return DrawnStates(random_key(self.random_state))
-        # (A step of the training is at least half of what a call draws per epoch.)
+        # No draw twice: a call draws once and once an epoch, of a step or more.
         return DrawnStates(self._state["key"] ^ MISSING_KEY, 2 * self._state["step"])
 
     def _warn_of_faults(self, X, run, drawn):
