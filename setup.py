@@ -23,6 +23,7 @@ KERNELS = [
     "_mean_field",
     "_passes",
     "_units",
+    "_jumps",
     "_unit_trainer",
     "_sparse_codes",
     "_classifier",

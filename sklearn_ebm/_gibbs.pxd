@@ -27,6 +27,8 @@ cpdef enum Purpose:
     DRAW_VISIBLE = 1
     DRAW_DATA = 2
     DRAW_SWAP = 3
+    DRAW_JUMP = 4
+    DRAW_CHOICE = 5
     NO_DRAW = 127
 
 

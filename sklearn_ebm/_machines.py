@@ -151,10 +151,10 @@ class Machine:
                 X[fixed] = kept
 
 
-def some_rows(X):
-    """Return rows that stand for all of X, spread over it evenly."""
+def some_rows(X, n=SOME):
+    """Return n rows that stand for all of X, spread over it evenly."""
     n_rows = X.shape[0]
-    return X[np.linspace(0, n_rows - 1, min(n_rows, SOME)).astype(int)]
+    return X[np.linspace(0, n_rows - 1, min(n_rows, n)).astype(int)]
 
 
 def weighted_sums(matrix, vector):

@@ -5,6 +5,7 @@
 # together, each on its own rows or blocks (whose size does not depend on the team):
 #
 #   read      rows of the data, shifted and scaled
+#   jump      of chains to hidden states of rows, if wanted (see _jumps.pyx)
 #   down      visible units of the chains, given hidden ones: product, then draws
 #   up        hidden means of data and chains: product, then means and draws
 #   sums      of hidden units and of visible units, data less chains
@@ -29,6 +30,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from ._gibbs cimport DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE, share_in_average
+from ._jumps cimport Jumps
 from ._mean_field cimport ROWS, MeanField
 from ._openmp cimport (
     bound,
@@ -133,6 +135,7 @@ cdef class UnitTrainer:
     cdef Rows rows
     cdef Units visible, hidden
     cdef MeanField field
+    cdef Jumps jumps
     cdef double up_scale, down_scale
     cdef const int64_t[::1] order
     cdef const double[::1] rates
@@ -430,6 +433,23 @@ cdef class UnitTrainer:
         if self.placed:
             self._places()[:] = places
 
+    def start_jumps(self, state=None):
+        """Let the chains jump to hidden states of rows, from now or from a state on.
+
+        For persistent chains that are at hidden states only, of a machine whose
+        conditional distributions are those of one joint distribution.
+        """
+        self.jumps = Jumps(
+            self.visible, self.hidden, self.n_chains, self.v_bytes, self.h_bytes,
+            self.dtype,
+        )
+        if state is not None:
+            self.jumps.go_on(state)
+
+    def jumps_state(self):
+        """What `start_jumps` goes on from, or None without jumps."""
+        return None if self.jumps is None else self.jumps.state()
+
     def places(self):
         """Visible states of the persistent chains, (n_chains, n_visible)."""
         return self._places().copy()
@@ -513,6 +533,13 @@ cdef class UnitTrainer:
                     memcpy(self.places_, self.states, n * self.v_bytes)
                     self.placed = True
                 self._up(0, n, n, DRAW_DATA, self.step, thread, team, kind)
+        if sweep == 0 and self.jumps is not None and self.jumps.is_due(self.step):
+            self._jump(n, m, thread, team, kind)
+        else:
+            self._take_fields(
+                self.chains_, m, self.states + n * self.v_bytes, thread, team
+            )
+            team_barrier()
         self._down(n, m, self.step + sweep, thread, team, kind)
         if thread == 0:
             self.placed = True
@@ -527,7 +554,7 @@ cdef class UnitTrainer:
         team_barrier()
         self._update(n, m, self.rates[batch], thread, team, kind)
         team_barrier()
-        self._finish(self.rates[batch], thread, team, kind)
+        self._finish(n, self.rates[batch], thread, team, kind)
 
     cdef void _read(
         self, Py_ssize_t first, Py_ssize_t n, int thread, int team, real kind
@@ -583,12 +610,51 @@ cdef class UnitTrainer:
         for i in range(self.n_visible):
             y[i] = x[i] * precision[i]
 
+    cdef void _take_fields(
+        self, const char *hidden, Py_ssize_t m, char *out, int thread, int team
+    ) noexcept nogil:
+        """Fields of the visible units of m chains, less biases and times variances."""
+        cdef Py_ssize_t D = self.n_visible, n_blocks, block, at
+        n_blocks = (D + UNITS_BLOCK - 1) // UNITS_BLOCK
+        for block in range(
+            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
+        ):
+            at = block * UNITS_BLOCK
+            multiply(
+                self.itemsize, False, True, m, min(UNITS_BLOCK, D - at), self.n_hidden,
+                self.down_scale, hidden, self.h_bytes // self.itemsize,
+                self.weights + at * self.h_bytes, self.h_bytes // self.itemsize, 0.0,
+                out + at * self.itemsize, self.v_bytes // self.itemsize,
+            )
+
+    cdef void _jump(
+        self, Py_ssize_t n, Py_ssize_t m, int thread, int team, real kind
+    ) noexcept nogil:
+        """Jumps of the m chains, and fields of visible units given where they are."""
+        cdef char *fields = self.states + n * self.v_bytes
+        cdef char *room = self.scratch + thread * self.scratch_size
+        self.jumps.propose(self.key, self.step, thread, team, room)
+        self._take_fields(self.chains_, m, fields, thread, team)
+        team_barrier()
+        self._take_fields(
+            self.jumps.proposed, m, self.jumps.visible_fields, thread, team
+        )
+        self.jumps.take_products(self.chains_, thread, team)
+        team_barrier()
+        self.jumps.choose(
+            self.chains_, fields, self.precision_row, self.b_row, self.c_row, self.key,
+            self.step, thread, team, room,
+        )
+        team_barrier()
+        if thread == 0:
+            self.jumps.end_jump(self.step, self.n_gibbs_steps)
+
     cdef void _down(
         self, Py_ssize_t n, Py_ssize_t m, uint64_t step, int thread, int team,
         real kind,
     ) noexcept nogil:
-        """Visible units of m chains, which follow n rows of data."""
-        cdef Py_ssize_t D = self.n_visible, n_blocks, block, at, r, i
+        """Visible units of m chains, which follow n rows of data, from their fields."""
+        cdef Py_ssize_t D = self.n_visible, r, i
         cdef char *x = self.states + n * self.v_bytes
         cdef real *row
         cdef real *place
@@ -599,18 +665,6 @@ cdef class UnitTrainer:
         cdef double keep = self.keep if self.placed else 0
         cdef double fresh = sqrt(1 - keep * keep), mean
         cdef Noise noise
-        n_blocks = (D + UNITS_BLOCK - 1) // UNITS_BLOCK
-        for block in range(
-            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
-        ):
-            at = block * UNITS_BLOCK
-            multiply(
-                sizeof(real), False, True, m, min(UNITS_BLOCK, D - at), self.n_hidden,
-                self.down_scale, self.chains_, self.h_bytes // sizeof(real),
-                self.weights + at * self.h_bytes, self.h_bytes // sizeof(real), 0.0,
-                x + at * sizeof(real), self.v_bytes // sizeof(real),
-            )
-        team_barrier()
         noise.key, noise.step, noise.purpose = self.key, step, DRAW_VISIBLE
         for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
             row = <real *> (x + r * self.v_bytes)
@@ -673,6 +727,8 @@ cdef class UnitTrainer:
             row = <real *> (self.means + r * self.h_bytes)
             for j in range(H):
                 row[j] += c[j]
+            if self.jumps is not None and r < n:
+                self.jumps.keep(r, <char *> row)
             if purpose == DRAW_DATA or r >= n:
                 noise.row = <uint32_t> (r if purpose == DRAW_DATA else r - n)
                 drawn = <real *> (self.chains_ + noise.row * self.h_bytes)
@@ -823,14 +879,16 @@ cdef class UnitTrainer:
                     )
 
     cdef void _finish(
-        self, double rate, int thread, int team, real kind
+        self, Py_ssize_t n, double rate, int thread, int team, real kind
     ) noexcept nogil:
-        """Caps of the weights, hidden biases, averages, the next step."""
+        """What ends a minibatch of n rows: caps of weights, hidden biases, averages."""
         if self.max_norm or self.unbounded:
             self._cap(thread, team, kind)
         if thread == 0:
             self._step_hidden(rate, kind)
             self._see_parameters()
+            if self.jumps is not None:
+                self.jumps.end_minibatch(n)
             self.step += self.n_gibbs_steps
             self.n_passed += 1
         team_barrier()

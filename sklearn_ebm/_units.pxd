@@ -43,6 +43,7 @@ cdef class Units:
     cdef double *_column(self, str name) except NULL
     cdef Py_ssize_t n_panels(self, const Leaves *leaves) noexcept nogil
     cdef Py_ssize_t room(self, const Leaves *leaves) noexcept nogil
+    cdef double log_volume(self) noexcept nogil
 
 
 # For one row of fields, aligned and padded to whole panels; `room` has room for
@@ -52,4 +53,9 @@ cdef void row_means(
 ) noexcept nogil
 cdef void row_draws(
     Units units, const Leaves *leaves, char *row, const Noise *noise, char *room
+) noexcept nogil
+
+# Less the `log_volume` of the units, which is the same for all rows.
+cdef double row_log_partition(
+    Units units, const Leaves *leaves, const char *row
 ) noexcept nogil

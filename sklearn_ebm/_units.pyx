@@ -95,6 +95,17 @@ cdef class Units:
     cdef Py_ssize_t room(self, const Leaves *leaves) noexcept nogil:
         return 3 * (self.n_panels(leaves) + 2) * PANEL_BYTES
 
+    cdef double log_volume(self) noexcept nogil:
+        """Return the sum of log(2 pi v) / 2 over Gaussian units."""
+        cdef double total = 0
+        cdef int k
+        cdef Py_ssize_t i
+        for k in range(self.n_groups):
+            if self.groups[k].kind == GAUSSIAN:
+                for i in range(self.groups[k].start, self.groups[k].stop):
+                    total += 0.5 * (LOG_2_PI + log(self.variance[i]))
+        return total
+
 
 # ---- Single units ----
 
@@ -330,8 +341,8 @@ cdef void row_draws(
         _row[double](units, leaves, <double *> row, noise, <double *> room)
 
 
-cdef double row_log_partition(Units units, const real *row) noexcept nogil:
-    """Sum over the units of a row of fields."""
+cdef double _log_partition(Units units, const real *row) noexcept nogil:
+    """Sum over the units of a row of fields, less their `log_volume`."""
     cdef double total = 0, x, most, part
     cdef Group *g
     cdef int k
@@ -353,14 +364,20 @@ cdef double row_log_partition(Units units, const real *row) noexcept nogil:
                     part += exp(row[j] - most)
                 total += most + log(part)
             elif g.kind == GAUSSIAN:
-                total += units.mean[i] * x + 0.5 * (
-                    units.variance[i] * x * x + LOG_2_PI + log(units.variance[i])
-                )
+                total += units.mean[i] * x + 0.5 * units.variance[i] * x * x
             elif g.kind == RELU:
                 total += relu_log_partition(x)
             else:
                 total += exp(min(x, MOST_POISSON))
     return total
+
+
+cdef double row_log_partition(
+    Units units, const Leaves *leaves, const char *row
+) noexcept nogil:
+    if leaves.itemsize == 4:
+        return _log_partition[float](units, <const float *> row)
+    return _log_partition[double](units, <const double *> row)
 
 
 cdef double row_energy(Units units, const real *row) noexcept nogil:
@@ -447,13 +464,14 @@ def evaluate(
     cdef Noise noise
     noise.key, noise.step, noise.purpose = key, step, purpose
     cdef uint32_t first = <uint32_t> row0
+    cdef double volume = units.log_volume()
     cdef int thread, team
     with nogil, parallel(num_threads=n_threads):
         thread = omp_get_thread_num()
         team = omp_get_num_threads()
         for r in range(bound(n_rows, thread, team), bound(n_rows, thread + 1, team)):
             if wanted == LOG_PARTITIONS:
-                sums[r] = row_log_partition(units, &X[r, 0])
+                sums[r] = volume + _log_partition(units, &X[r, 0])
             elif wanted == ENERGIES:
                 sums[r] = row_energy(units, &X[r, 0])
             else:

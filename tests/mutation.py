@@ -712,7 +712,7 @@ MUTATIONS = [
         "products and sums contracted where the processor can",
         "../setup.py",
         "-ffp-contract=off",
-        "-ffp-contract=fast",
+        '-ffp-contract=fast", "-O2',  # (with -O1, gcc contracts nothing)
     ),
     # ---- Scores ----
     Mutation(
@@ -749,7 +749,7 @@ MUTATIONS = [
         "exponents of the last features missing",
         "_leaves_scores.h",
         "e[q] += turned_exponents[k * NV + q];",
-        "e[q] += k < PANEL_LANES - 1 ? turned_exponents[k * NV + q] : 0 * e[q];",
+        "if (k < PANEL_LANES - 1) e[q] += turned_exponents[k * NV + q];",
     ),
     Mutation(
         "flips of features share their weights",

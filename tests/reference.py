@@ -17,7 +17,7 @@ from scipy.stats import chi2
 # Statistical tests hold for any seed; this one may be set to try others.
 SEED = int(os.environ.get("SKLEARN_EBM_TEST_SEED", "0"))
 
-DRAW_HIDDEN, DRAW_VISIBLE, DRAW_DATA, DRAW_SWAP = 0, 1, 2, 3
+DRAW_HIDDEN, DRAW_VISIBLE, DRAW_DATA, DRAW_SWAP, DRAW_JUMP, DRAW_CHOICE = range(6)
 REFINE = 0x80
 
 

@@ -10,7 +10,14 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.special import gammaln, logsumexp
 
-from reference import DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE, random_words
+from reference import (
+    DRAW_CHOICE,
+    DRAW_DATA,
+    DRAW_HIDDEN,
+    DRAW_JUMP,
+    DRAW_VISIBLE,
+    random_words,
+)
 from sklearn_ebm._units import Kind, Wanted, evaluate
 
 # Makes the normal numbers of a row others than its uniform ones.
@@ -101,6 +108,22 @@ def log_partition(kind, x, loc=0.0, scale=1.0):
 # ---- Training ----
 
 
+class Jumps:
+    """Fields of hidden units given the last rows, and when the next jump is due."""
+
+    def __init__(self, size=128):
+        self.size, self.fields, self.at, self.wait, self.due = size, {}, 0, 1, 0
+
+    def keep(self, fields):
+        for r, row in enumerate(fields[: self.size]):
+            self.fields[(self.at + r) % self.size] = row
+        self.at = (self.at + min(len(fields), self.size)) % self.size
+
+    def end(self, accepted, step, n_steps):
+        self.wait = 1 if accepted.any() else min(2 * self.wait, 64)
+        self.due = step + self.wait * n_steps
+
+
 @dataclass
 class UnitTrainer:
     """Twin of the kernel's trainer, which it shows one minibatch at a time.
@@ -144,6 +167,7 @@ class UnitTrainer:
     up_scale: float = 1.0
     down_scale: float = 1.0
     unbounded: bool = False
+    jumps: Jumps | None = None
 
     @property
     def along(self):
@@ -181,12 +205,41 @@ class UnitTrainer:
         self.places = visible
         return visible
 
+    def log_weights(self, hidden, pool):
+        """log p(h) / q(h) of hidden states, and a constant (see _jumps.pyx)."""
+        weights, c, bias, _ = self.machine
+        self.visible.set_gaussian(bias, self.variance)
+        fields = self.down_scale * hidden @ weights.T
+        fields = np.where(self.gaussian, fields / self.variance, fields + bias)
+        model = hidden @ c + evaluate(self.visible, fields, Wanted.LOG_PARTITIONS)
+        given = hidden @ pool.T - evaluate(self.hidden, pool, Wanted.LOG_PARTITIONS)
+        return model - logsumexp(given, axis=1)
+
+    def jump(self):
+        """Let the chains go to hidden states of rows, or stay."""
+        jumps, m = self.jumps, len(self.chains)
+        if not jumps.fields or self.step < jumps.due:
+            return
+        pool = np.array([jumps.fields[k] for k in range(len(jumps.fields))])
+        words = random_words([0], np.arange(m), self.step, DRAW_CHOICE, self.key)
+        chosen = words[:, 0, 0].astype(np.uint64) * np.uint64(len(pool)) >> np.uint64(
+            32
+        )
+        new = self._draw(self.hidden, pool[chosen], DRAW_JUMP, self.step)
+        gain = self.log_weights(new, pool) - self.log_weights(self.chains, pool)
+        accepted = np.log((words[:, 0, 1] + 0.5) / 2**32) < gain
+        self.chains = np.where(accepted[:, np.newaxis], new, self.chains)
+        jumps.end(accepted, self.step, self.n_gibbs_steps)
+        return accepted
+
     def minibatch(self, rows, rate):
         n_given = rows.shape[1]
         data = (rows - self.shift[:n_given]) / self.scale[:n_given]
         if self.infer is not None:
             latent = self.infer(data / self.variance[:n_given], self.machine)
             data = np.hstack([data, latent])
+        if self.jumps is not None:
+            self.jump()
         chains = self.chains
         if chains is None:
             fields = self.hidden_fields(data)
@@ -198,6 +251,8 @@ class UnitTrainer:
             chains = self._draw(self.hidden, fields, DRAW_HIDDEN, self.step + s)
         if self.chains is not None:
             self.chains = chains
+        if self.jumps is not None:
+            self.jumps.keep(self.hidden_fields(data))
         self.ascend(data, model, rate)
         # The means of what rows have are known.
         change = data.mean(axis=0) - self.visible_offset

@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
 import reference_units
-from reference import generator
+from reference import chi_square_p_value, generator, state_numbers
 from sklearn_ebm._openmp import openmp_enabled
 from sklearn_ebm._rows import Rows
 from sklearn_ebm._unit_trainer import UnitTrainer
@@ -104,6 +104,7 @@ class Case:
         scale=0.15,
         dtype=np.float64,
         csr=False,
+        jumps=False,
         seed=0,
         sizes=(N_VISIBLE, N_HIDDEN),
         **options,
@@ -160,6 +161,9 @@ class Case:
             dtype=dtype,
             **options,
         )
+        if jumps:
+            self.trainer.start_jumps()
+            self.twin.jumps = reference_units.Jumps()
         self.trainer.offset_rate = self.twin.offset_rate = 0.25 * centred
         for name, value in options.items():
             setattr(self.trainer, name, value)
@@ -233,6 +237,7 @@ def test_every_pair_trains_like_its_twin(visible, hidden):
     check_epoch(Case(**case))
     case.pop("clip")
     check_epoch(Case(**case, n_chains=7, n_gibbs_steps=2, **ALL_OPTIONS))
+    check_epoch(Case(**case, n_chains=4, batch_size=3, jumps=True))
     check_epoch(Case(**case, n_chains=None, n_gibbs_steps=2, momentum=0.5))
 
 
@@ -268,6 +273,11 @@ def test_what_enters_the_averages(spacing):
         {"keep": 0.6, "n_gibbs_steps": 3},
         {"keep": 0.6, "n_gibbs_steps": 3, "n_chains": None},
         {"keep": 0.6, "batch_size": 4, "n_chains": 9, "momentum": 0.5},
+        {"jumps": True, "batch_size": 3, "scale": 0.4},
+        {"jumps": True, "batch_size": 3, "n_chains": 2, "scale": 1.5},
+        {"jumps": True, "batch_size": 2, "n_chains": 150, "n_gibbs_steps": 2},
+        {"jumps": True, "n_rows": 150, "batch_size": 50, "n_chains": 20},
+        {"jumps": True, "n_rows": 400, "batch_size": 200, "n_chains": 3},
     ],
     ids=str,
 )
@@ -457,7 +467,121 @@ def test_weights_of_bounded_units_are_not_scaled():
     np.testing.assert_array_equal(after, before)
 
 
+# ---- Jumps ----
+
+
+def two_modes(n_rows, n_chains, share, seed, scale=4.0):
+    """A machine of three hidden bits that has modes far apart, and rows of two."""
+    unit = Gaussian(), True
+    case = Case(
+        unit, "bernoulli", sizes=(4, 3), n_rows=n_rows, batch_size=20, jumps=True,
+        n_chains=n_chains, scale=scale, seed=seed, centred=False,
+    )  # fmt: skip
+    rng = generator(645, seed)
+    weights, c, b, log_variance = (x.copy() for x in case.twin.machine)
+    states = np.array(np.meshgrid(*[[0.0, 1.0]] * 3)).reshape(3, -1).T
+    modes = rng.choice(8, 2, replace=False)
+    means = b + states[modes] @ weights.T
+    rows = means[(rng.random(n_rows) < share).astype(int)]
+    rows += np.exp(log_variance / 2) * rng.normal(size=rows.shape)
+    case.X[...] = rows * 3.5 - 4.0  # as the kernel reads them
+    moved = np.square(b + states @ weights.T) - b**2
+    log_p = states @ c + (moved / (2 * np.exp(log_variance))).sum(axis=1)
+    return case, states, np.exp(log_p - logsumexp(log_p))
+
+
+@pytest.mark.parametrize("seed, share", [(0, 0.5), (1, 0.95), (2, 0.05), (3, 1.0)])
+def test_jumps_leave_the_model_as_it_is(seed, share):
+    # Whatever rows there are, also if they are of one mode alone.
+    case, states, p = two_modes(200, 4000, share, seed, scale=0.8)
+    rng = generator(646, seed)
+    begun = states[rng.choice(8, 4000, p=p)]
+    case.trainer.set_chains(begun)
+    moved = 0
+    for _ in range(5):
+        case.trainer.begin_epoch(case.order, np.zeros(10))
+        before = case.trainer.chains()
+        case.trainer.run(0, 10)
+        moved += (case.trainer.chains() != before).any(axis=1).mean()
+    assert moved > 0.5
+    counts = np.bincount(state_numbers(case.trainer.chains()), minlength=8)
+    numbers = state_numbers(states)
+    wanted = np.zeros(8)
+    wanted[numbers] = p
+    assert chi_square_p_value(counts, wanted) > 1e-3
+
+
+@pytest.mark.parametrize("jumps", [False, True])
+def test_jumps_carry_chains_where_sweeps_do_not(jumps):
+    # One hidden bit, on for three rows of ten, whose two modes are 20 deviations apart.
+    p, far, n_chains = 0.3, 20.0, 1000
+    rows = np.where(np.arange(50) < 40, far, 0.0) + generator(647).normal(size=50)
+    trainer = UnitTrainer(
+        Rows(rows[:, np.newaxis]),
+        Gaussian().kernel(1),
+        Bernoulli().kernel(1),
+        np.array([[far]]),
+        np.array([np.log(p / (1 - p)) - far**2 / 2]),
+        np.zeros(1),
+        batch_size=10,
+        chains=np.zeros((n_chains, 1)),
+        key=KEY,
+        step=1,
+        n_gibbs_steps=1,
+        visible_offset=0.0,
+        hidden_offset=0.0,
+        gaussian=True,
+    )
+    if jumps:
+        trainer.start_jumps()
+    for _ in range(10):
+        trainer.begin_epoch(np.arange(50), np.zeros(5))
+        trainer.run(0, 5)
+    n_on = trainer.chains().sum()
+    if jumps:
+        assert abs(n_on - n_chains * p) < 5 * np.sqrt(n_chains * p * (1 - p))
+    else:
+        assert n_on == 0
+
+
+def test_jumps_wait_the_longer_the_more_often_all_are_refused():
+    # Hidden units are many and hear much: no two states of them are alike.
+    case = Case(
+        (Gaussian(), True), "bernoulli", sizes=(40, 200), n_rows=400, batch_size=4,
+        n_chains=3, jumps=True, scale=1.0,
+    )  # fmt: skip
+    waits = []
+    for _ in range(2):
+        case.trainer.begin_epoch(case.order, np.zeros(100))
+        for batch in range(100):
+            case.trainer.run(batch, batch + 1)
+            waits.append(case.trainer.jumps_state()["wait"])
+    assert waits[0] == 1 and waits[-1] == 64
+    assert np.isin(np.diff(np.log2(waits)), (0, 1)).all()
+
+
+def test_jumps_go_on_from_their_state():
+    case, other = (Case("mixed", jumps=True, n_rows=150, scale=0.3) for _ in "ab")
+    case.run()
+    trainer = other.trainer
+    trainer.begin_epoch(other.order, other.rates)
+    trainer.run(0, 17)
+    trainer.start_jumps(trainer.jumps_state())
+    trainer.run(17, 30)
+    assert_same_bits(other.everything(), case.everything())
+    # It is not that jumps do nothing.
+    alone = Case("mixed", n_rows=150, scale=0.3)
+    alone.run()
+    assert (alone.trainer.chains() != case.trainer.chains()).any()
+    assert alone.trainer.jumps_state() is None
+
+
 # ---- The same bits ----
+
+
+def assert_same_bits(found, wanted):
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(x, y)
 
 
 def test_chains_go_on_from_where_they_are():
@@ -479,23 +603,25 @@ def test_chains_go_on_from_where_they_are():
     assert (alone.trainer.places() != case.trainer.places()).all()
 
 
-def large(seed=0, **options):
+def large(seed=0, hidden="relu", **options):
     return Case(
-        (Gaussian(), True), "relu", sizes=(150, 140), n_rows=300, batch_size=60,
+        (Gaussian(), True), hidden, sizes=(150, 140), n_rows=300, batch_size=60,
         n_chains=70, scale=0.01, n_gibbs_steps=3, seed=seed, dtype=np.float32,
         **ALL_OPTIONS, **options,
     )  # fmt: skip
 
 
 @pytest.mark.skipif(not openmp_enabled(), reason="built without OpenMP")
-@pytest.mark.parametrize("keep", [0.0, 0.4])
-def test_same_bits_on_any_number_of_threads_and_cuts(keep, monkeypatch):
+@pytest.mark.parametrize(
+    "options", [{}, {"keep": 0.4}, {"hidden": "bernoulli", "jumps": True}], ids=str
+)
+def test_same_bits_on_any_number_of_threads_and_cuts(options, monkeypatch):
     # As many threads as are allowed, not as there are cores.
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     found = []
     for n_threads, pieces in [(1, 1), (2, 1), (5, 1), (1, 15), (2, 4), (3, 7)]:
         with threadpool_limits(n_threads):
-            case = large(keep=keep)
+            case = large(**options)
             case.trainer.unbounded = True
             case.trainer.start_average()
             assert case.trainer.n_threads == n_threads

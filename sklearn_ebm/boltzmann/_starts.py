@@ -4,21 +4,26 @@ import math
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from .._gibbs import Purpose
-from .._machines import GLANCE, chunks, weighted_sums
+from .._machines import GLANCE, chunks, some_rows, weighted_sums
 from .._passes import activate
 from .._products import product
 from .._units import Kind, Wanted, evaluate
+from .._validation import dense
 from ..units import are
 
-# Gaussian features start as sums of rare and wide steps: from small weights training
-# would have to find its way off a plateau, because independent normal variables, as
-# which it begins to see the data, give them nothing to do. How often a hidden unit is
-# on, the share of the variance that hidden units explain, and the largest norm of
-# their weights in standard deviations of the features.
-START_RATE, START_SHARE, START_NORM = 0.1, 0.5, 2.0
+# Gaussian features start as sums of wide steps: from small weights training would
+# have to find its way off a plateau, because independent normal variables, as which it
+# begins to see the data, give them nothing to do. How often a hidden unit is on, where
+# the data have longer tails along its step than a normal variable, and where they have
+# shorter ones, as those of clusters are (and as a sum of steps has: rare ones make long
+# tails, frequent ones short tails); the share of the variance that hidden units
+# explain, and the largest norm of their weights in standard deviations of the features.
+RARE, FREQUENT, START_SHARE, START_NORM = 0.1, 0.5, 0.5, 2.0
+# Rows that say which it is.
+TAIL_ROWS = 1000
 # How often hidden units are on at first where `start_of_bits` is the start. Those of
 # centred machines stay near to that, and those that are seldom on are better features
 # (benchmarks/README.md).
@@ -128,7 +133,45 @@ def first_draws(units, state, n_chains, key, step):
     )
 
 
-def wide_start(components, mean, variance, learned):
+def wide_rates(components, X, division, start, learned):
+    """How often hidden units are to be on where `wide_start` is the start.
+
+    Parameters
+    ----------
+    components : ndarray of shape (n_hidden, n_visible)
+        Random weights: those of standardised features say where a step leads.
+
+    X, division : {ndarray, sparse matrix}, Division
+        Data, and which rows are trained on.
+
+    start : dict
+        What `first_units` has returned of the data.
+
+    learned : ndarray of bool of shape (n_visible,)
+        Features whose variance is learned.
+
+    Returns
+    -------
+    rates : ndarray of shape (n_hidden,)
+        FREQUENT where the kurtosis of the data along the step is smaller than that
+        of as many normal numbers would be, otherwise RARE.
+    """
+    numbers = some_rows(np.arange(X.shape[0]), TAIL_ROWS)
+    if np.ndim(division.training):
+        numbers = some_rows(division.training, TAIL_ROWS)
+    rows = dense(X[numbers], np.float64)[:, learned] - division.column_means[learned]
+    rows /= start["visible_scale"][learned]
+    steps = np.ascontiguousarray(components[:, learned].T, dtype=np.float64)
+    along = product(np.ascontiguousarray(rows), steps)
+    squares = np.square(along - along.mean(axis=0))
+    variance = squares.mean(axis=0)
+    kurtosis = np.square(squares / np.where(variance > 0, variance, 1)).mean(axis=0)
+    n = len(rows)
+    short = (variance > 0) & (kurtosis < 3 * (n - 1) / (n + 1))
+    return np.where(short, FREQUENT, RARE)
+
+
+def wide_start(components, mean, variance, learned, rates):
     """Parameters to start from, where variances are learned.
 
     Parameters
@@ -142,14 +185,16 @@ def wide_start(components, mean, variance, learned):
     learned : ndarray of bool of shape (n_visible,)
         Features whose variance is learned; nothing changes for the others.
 
+    rates : ndarray of shape (n_hidden,)
+        How often hidden units are to be on.
+
     Returns
     -------
     components : ndarray of shape (n_hidden, n_visible)
         Weights.
 
     hidden : ndarray of shape (n_hidden,)
-        Biases of hidden Bernoulli units, which are then on about START_RATE of the
-        time.
+        Biases of hidden Bernoulli units, which are then on at about these rates.
 
     visible, variance : ndarray of shape (n_visible,)
         Means without hidden units and variances given them, so that both are right
@@ -162,22 +207,20 @@ def wide_start(components, mean, variance, learned):
     in a linear response the variance is s / (1 - r W W' / s) in all, which is V where
     s (1 - s / V) = r W W'.
     """
-    rate, n_learned = START_RATE, learned.sum()
-    shake = rate * (1 - rate)
+    shake, n_learned = rates * (1 - rates), learned.sum()
     share = START_SHARE * (1 - START_SHARE)
-    norm = np.sqrt(share * n_learned / (shake * len(components)))
+    norm = np.sqrt(share * n_learned / shake.sum())
     size = min(START_NORM, norm) / np.sqrt(n_learned) / SMALL
     steps = np.where(learned, components * size * np.sqrt(variance), 0.0)
-    added = shake * np.square(steps).sum(axis=0)
+    # (Not by BLAS, whose sums depend on the number of threads.)
+    added = weighted_sums(np.square(steps).T, shake)
     inside = np.maximum(variance * (variance - 4 * added), 0.0)
     given = (variance + np.sqrt(inside)) / 2
-    odds = np.log(rate / (1 - rate))
-    # (Not by BLAS, whose sums depend on the number of threads.)
-    hidden = odds - (steps / given * (mean + steps / 2)).sum(axis=1)
+    hidden = logit(rates) - (steps / given * (mean + steps / 2)).sum(axis=1)
     return (
         np.where(learned, steps, components),
         hidden,
-        np.where(learned, mean - rate * steps.sum(axis=0), mean),
+        np.where(learned, mean - weighted_sums(steps.T, rates), mean),
         np.where(learned, given, variance),
     )
 

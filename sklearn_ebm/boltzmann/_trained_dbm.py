@@ -21,10 +21,10 @@ from ._starts import (
     BITS_RATE,
     CLIP,
     SCALES,
-    START_RATE,
     first_draws,
     first_units,
     start_of_bits,
+    wide_rates,
     wide_start,
 )
 from ._structure import layer_sizes, sizes_in_words, visible_in_words
@@ -112,13 +112,13 @@ class TrainedDBM(Training, FittedDBM):
         if columns.learned.any():
             first = slice(self._hidden_sizes[0])
             mean = (division.column_means - start["shift"]) / start["scale"]
-            part = components[first, :n_visible]
+            part, learned = components[first, :n_visible], columns.learned
+            rates[0] = wide_rates(part, X, division, start, learned)
             part, biases[1], wide, variance = wide_start(
-                part, mean, variance, columns.learned
+                part, mean, variance, learned, rates[0]
             )
             components[first, :n_visible] = part
-            biases[0] = np.where(columns.learned, wide, biases[0])
-            rates[0][:] = START_RATE
+            biases[0] = np.where(learned, wide, biases[0])
         even, latent = np.concatenate(biases[::2]), np.concatenate([[], *rates[1::2]])
         log_variance = np.where(columns.gaussian, np.log(variance), 0)
         parameters = {

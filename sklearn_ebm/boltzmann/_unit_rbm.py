@@ -19,10 +19,10 @@ from ._snapshot import UnitSnapshot, twin_of
 from ._starts import (
     CLIP,
     SCALES,
-    START_RATE,
     first_draws,
     first_units,
     rate_of_counts,
+    wide_rates,
     wide_start,
 )
 from ._structure import as_made, unit_in_words, visible_in_words
@@ -337,11 +337,12 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         hidden, unit = nothing[0], as_unit(self.hidden)
         rate = unit.mean(nothing)[0]
         if columns.learned.any() and unit.kind == Kind.BERNOULLI:
+            learned = columns.learned
+            rate = wide_rates(components, X, division, start, learned)
             components, hidden, wide, first = wide_start(
-                components, (mean - shift) / scale, first, columns.learned
+                components, (mean - shift) / scale, first, learned, rate
             )
-            bias = np.where(columns.learned, wide, bias)
-            rate[:] = START_RATE
+            bias = np.where(learned, wide, bias)
         parameters = {
             "components": components,
             "intercept_hidden": hidden,
@@ -379,13 +380,22 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         trainer.unbounded = check_pair(columns.unit, hidden)
         if self.langevin_time is not None:
             trainer.keep = np.exp(-self.langevin_time)
+        if self.persistent and not trainer.keep and not any_unbounded(hidden):
+            # (Real hidden units do not make modes, but tails, into which rows do not
+            # reach and out of which chains would not jump.)
+            trainer.start_jumps(state.get("jumps"))
+        if self.langevin_time is not None:
             chains, places = settings["chains"], state.get("visible_chains")
             if places is not None and chains is not None and len(places) == len(chains):
                 trainer.set_chains(chains, places)
         return trainer
 
     def _store(self, run):
-        state = {k: v for k, v in self._state.items() if k != "visible_chains"}
+        others = "visible_chains", "jumps"
+        state = {k: v for k, v in self._state.items() if k not in others}
+        jumps = None if self._bits else run.trainer.jumps_state()
+        if jumps is not None:
+            state["jumps"] = jumps
         if self.langevin_time is not None and self.persistent:
             # Hidden states say all of chains whose visible units are drawn afresh.
             state["visible_chains"] = run.trainer.places()
