@@ -15,8 +15,9 @@
 #              - log mean over k of exp(h x_k - A(x_k)).
 #
 # So the model is left as it is, also if fields are those that parameters had a few
-# minibatches ago. Where units are many, most jumps are refused; the more often all
-# are, the more minibatches go by without any.
+# minibatches ago. Jumps of many units or chains cost more, and there are fewer of them;
+# where units are many, most are refused, too: the more often all are, the more
+# minibatches go by without any.
 import numpy as np
 
 from libc.math cimport log
@@ -28,7 +29,7 @@ from ._openmp cimport bound
 from ._panels cimport address, aligned
 from ._products cimport multiply
 from ._simd cimport PANEL_BYTES, random_words, select_leaves
-from ._units cimport Noise, row_draws, row_log_partition
+from ._units cimport Kind, Noise, row_draws, row_log_partition
 
 ctypedef fused real:
     float
@@ -37,45 +38,59 @@ ctypedef fused real:
 cdef enum:
     # Chains whose products are found together.
     CHAINS = 64
-    # Minibatches between two jumps, at most.
-    LONGEST_WAIT = 64
+    # Minibatches between two jumps, at most, where they succeed and where all fail.
+    LONG_WAIT = 64
+    LONGEST_WAIT = 512
+    # Multiplications that jumps may cost a minibatch. Few hidden units have little else
+    # to do, and few chains need jumps most.
+    FREE_WORK = 10240
+
+# Field of units that are off.
+cdef double NEVER = -1e30
 
 
 cdef class Jumps:
     """Jumps of the chains of a machine to hidden states of rows of data.
 
-    The rows are the last POOL ones that were kept. Of the methods below, threads of a
-    team call each with their number, and with a barrier in between.
+    The rows are the last POOL ones that were kept. In a jump, the threads of a team
+    call `propose`, `take_products` and `choose` with their numbers, and with a barrier
+    after each; whose the machine is sees to `visible_now` and `visible_then` before
+    the last, and one thread ends it.
 
-    visible, hidden : Units of the machine; those of v_bytes and h_bytes a row
+    hidden : Units of the machine, in rows of h_bytes
     n_chains : how many chains there are
     """
 
-    def __cinit__(
-        self, Units visible, Units hidden, Py_ssize_t n_chains, Py_ssize_t v_bytes,
-        Py_ssize_t h_bytes, dtype,
-    ):
-        self.visible, self.hidden, self.n_chains = visible, hidden, n_chains
-        self.v_bytes, self.h_bytes = v_bytes, h_bytes
-        self.itemsize = np.dtype(dtype).itemsize
+    def __cinit__(self, Units hidden, Py_ssize_t n_chains, Py_ssize_t h_bytes, dtype):
+        self.hidden, self.n_chains, self.h_bytes = hidden, n_chains, h_bytes
+        self.dtype = np.dtype(dtype)
+        self.itemsize = self.dtype.itemsize
         self.leaves = select_leaves(self.itemsize)
         self.memory = {}
         self.fields = self._bytes("fields", POOL * h_bytes)
         self.log_partitions = <double *> self._bytes("log_partitions", POOL * 8)
         self.unknown = <double *> self._bytes("unknown", POOL * 8)
         self.proposed = self._bytes("proposed", n_chains * h_bytes)
-        self.visible_fields = self._bytes("visible_fields", n_chains * v_bytes)
         self.products = self._bytes("products", 2 * n_chains * POOL * self.itemsize)
+        self.visible_now = <double *> self._bytes("visible_now", n_chains * 8)
+        self.visible_then = <double *> self._bytes("visible_then", n_chains * 8)
         self.accepted = <double *> self._bytes("accepted", n_chains * 8)
-        self.wait = 1
+        self.least_wait = 1
+        while (
+            2 * n_chains * POOL * hidden.n_units > FREE_WORK * self.least_wait
+            and self.least_wait < LONG_WAIT
+        ):
+            self.least_wait *= 2
+        self.wait = self.least_wait
+        self.bits = hidden.n_groups == 1 and hidden.groups[0].kind == Kind.BERNOULLI
+        self.memory["fields"].view(self.dtype)[:] = NEVER
 
     cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL:
         self.memory[name] = aligned(n_bytes)
         return address(self.memory[name])
 
     def _rows(self):
-        dtype = np.float32 if self.itemsize == 4 else np.float64
-        rows = self.memory["fields"].view(dtype).reshape(POOL, -1)
+        rows = self.memory["fields"].view(self.dtype).reshape(POOL, -1)
         return rows[: self.n_rows, : self.hidden.n_units]
 
     def state(self):
@@ -97,9 +112,11 @@ cdef class Jumps:
     cdef void keep(self, Py_ssize_t r, const char *fields) noexcept nogil:
         """Keep fields of hidden units given row r of a minibatch."""
         cdef Py_ssize_t k
+        cdef Py_ssize_t n_bytes = self.hidden.n_units * self.itemsize
         if r < POOL:
             k = (self.at + r) % POOL
-            memcpy(self.fields + k * self.h_bytes, fields, self.h_bytes)
+            # (What fills up the last panel stays: fields of units that are off.)
+            memcpy(self.fields + k * self.h_bytes, fields, n_bytes)
             self.unknown[k] = 1
 
     cdef void end_minibatch(self, Py_ssize_t n) noexcept nogil:
@@ -108,7 +125,7 @@ cdef class Jumps:
         self.n_rows = min(self.n_rows + n, POOL)
 
     cdef bint is_due(self, uint64_t step) noexcept nogil:
-        return self.n_rows > 0 and step >= self.due
+        return step >= self.due
 
     cdef void propose(
         self, uint64_t key, uint64_t step, int thread, int team, char *room
@@ -123,8 +140,8 @@ cdef class Jumps:
             bound(self.n_rows, thread, team), bound(self.n_rows, thread + 1, team)
         ):
             if self.unknown[k]:
-                self.log_partitions[k] = row_log_partition(
-                    self.hidden, self.leaves, self.fields + k * self.h_bytes
+                self.log_partitions[k] = self._log_partition(
+                    self.fields + k * self.h_bytes
                 )
                 self.unknown[k] = 0
         for r in range(
@@ -136,6 +153,14 @@ cdef class Jumps:
             state = self.proposed + r * self.h_bytes
             memcpy(state, self.fields + k * self.h_bytes, self.h_bytes)
             row_draws(self.hidden, self.leaves, state, &noise, room)
+
+    cdef double _log_partition(self, const char *fields) noexcept nogil:
+        """Log partition of the hidden units with these fields."""
+        if self.bits:
+            return self.leaves.softplus_sum(
+                fields, PANEL_BYTES, self.h_bytes // PANEL_BYTES
+            )
+        return row_log_partition(self.hidden, self.leaves, fields)
 
     cdef void take_products(
         self, const char *states, int thread, int team
@@ -163,55 +188,46 @@ cdef class Jumps:
             )
 
     cdef void choose(
-        self, char *states, char *fields, const char *precision,
-        const char *visible_bias, const char *hidden_bias, uint64_t key, uint64_t step,
-        int thread, int team, char *room
+        self, char *states, const char *hidden_bias, uint64_t key, uint64_t step,
+        int thread, int team
     ) noexcept nogil:
-        """Let chains go where they are proposed to, or stay.
-
-        states, fields : of the chains, and of visible units given them, less biases
-            and times variances; changed along.
-        precision, visible_bias : what such fields are multiplied by, and then added.
-        room : of v_bytes.
-        """
+        """Let chains, which are at states, go where they are proposed to, or stay."""
         cdef Py_ssize_t r, n_bytes = POOL * self.itemsize
+        cdef char *state
         cdef char *new
-        cdef char *new_fields
-        cdef double weight
+        cdef double gain
         cdef uint32_t words[4]
         for r in range(
             bound(self.n_chains, thread, team), bound(self.n_chains, thread + 1, team)
         ):
-            new = self.proposed + r * self.h_bytes
-            new_fields = self.visible_fields + r * self.v_bytes
-            weight = self._log_weight(
-                new, new_fields, self.products + (self.n_chains + r) * n_bytes,
-                precision, visible_bias, hidden_bias, room,
+            state, new = states + r * self.h_bytes, self.proposed + r * self.h_bytes
+            gain = self._log_weight(
+                new, self.visible_then[r],
+                self.products + (self.n_chains + r) * n_bytes, hidden_bias,
             ) - self._log_weight(
-                states + r * self.h_bytes, fields + r * self.v_bytes,
-                self.products + r * n_bytes, precision, visible_bias, hidden_bias, room,
+                state, self.visible_now[r], self.products + r * n_bytes, hidden_bias
             )
             random_words(words, 0, <uint32_t> r, step, DRAW_CHOICE, key)
-            self.accepted[r] = log((words[1] + 0.5) / 4294967296.0) < weight
+            self.accepted[r] = log((words[1] + 0.5) / 4294967296.0) < gain
             if self.accepted[r]:
-                memcpy(states + r * self.h_bytes, new, self.h_bytes)
-                memcpy(fields + r * self.v_bytes, new_fields, self.v_bytes)
+                memcpy(state, new, self.h_bytes)
 
     cdef double _log_weight(
-        self, const char *state, const char *fields, char *products,
-        const char *precision, const char *visible_bias, const char *hidden_bias,
-        char *room
+        self, const char *state, double visible, char *products, const char *hidden_bias
     ) noexcept nogil:
-        """Return log w of a hidden state, and a constant. Changes products."""
+        """Return log w of a hidden state, and a constant. Changes products.
+
+        visible : log partition of the visible units given it.
+        """
         if self.itemsize == 4:
-            return _log_model[float](
-                self, <float *> state, <float *> fields, <float *> precision,
-                <float *> visible_bias, <float *> hidden_bias, <float *> room,
-            ) - _log_proposal[float](self, <float *> products)
-        return _log_model[double](
-            self, <double *> state, <double *> fields, <double *> precision,
-            <double *> visible_bias, <double *> hidden_bias, <double *> room,
-        ) - _log_proposal[double](self, <double *> products)
+            return (
+                _linear[float](self, <float *> state, <float *> hidden_bias) + visible
+                - _log_proposal[float](self, <float *> products)
+            )
+        return (
+            _linear[double](self, <double *> state, <double *> hidden_bias) + visible
+            - _log_proposal[double](self, <double *> products)
+        )
 
     cdef void end_jump(self, uint64_t step, Py_ssize_t n_steps) noexcept nogil:
         """Decide when the next jump is due; a minibatch is n_steps. For one thread."""
@@ -219,39 +235,44 @@ cdef class Jumps:
         cdef double n_accepted = 0
         for r in range(self.n_chains):
             n_accepted += self.accepted[r]
-        self.wait = 1 if n_accepted else min(2 * self.wait, <uint64_t> LONGEST_WAIT)
+        self.wait = min(2 * self.wait, <uint64_t> LONGEST_WAIT)
+        if n_accepted:
+            self.wait = self.least_wait
         self.due = step + self.wait * n_steps
 
 
-cdef double _log_model(
-    Jumps jumps, const real *state, const real *fields, const real *precision,
-    const real *visible_bias, const real *hidden_bias, real *room,
-) noexcept nogil:
-    """Return log p(h) + U(h), and a constant."""
-    cdef Py_ssize_t i
+cdef double _linear(Jumps jumps, const real *state, const real *bias) noexcept nogil:
+    cdef Py_ssize_t j
     cdef double total = 0
-    for i in range(jumps.hidden.n_units):
-        total += <double> state[i] * hidden_bias[i]
-    for i in range(jumps.visible.n_units):
-        room[i] = fields[i] * precision[i] + visible_bias[i]
-    return total + row_log_partition(jumps.visible, jumps.leaves, <char *> room)
+    for j in range(jumps.hidden.n_units):
+        total += <double> state[j] * bias[j]
+    return total
 
 
 cdef double _log_proposal(Jumps jumps, real *products) noexcept nogil:
     """Return log q(h) + U(h), and a constant. Changes products."""
-    cdef Py_ssize_t n_bytes = jumps.n_rows * <Py_ssize_t> sizeof(real), k
-    cdef real most
-    cdef double total = 0
-    for k in range(jumps.n_rows):
-        products[k] = <real> (products[k] - jumps.log_partitions[k])
-    most = products[0]
-    for k in range(1, jumps.n_rows):
-        most = max(most, products[k])
-    for k in range(jumps.n_rows):
-        products[k] -= most
+    cdef Py_ssize_t n = jumps.n_rows, n_bytes = n * <Py_ssize_t> sizeof(real), k, i
+    # (Four at a time, which do not wait for each other.)
+    cdef real[4] most
+    cdef double[4] total
+    for k in range(n):
+        products[k] -= <real> jumps.log_partitions[k]
+    for i in range(4):
+        most[i], total[i] = products[0], 0
+    for k in range(0, n - 3, 4):
+        for i in range(4):
+            most[i] = products[k + i] if products[k + i] > most[i] else most[i]
+    for k in range(n - n % 4, n):
+        most[0] = max(most[0], products[k])
+    most[0] = max(max(most[0], most[1]), max(most[2], most[3]))
+    for k in range(n):
+        products[k] -= most[0]
     jumps.leaves.exponential(
         <char *> products, (n_bytes + PANEL_BYTES - 1) // PANEL_BYTES
     )
-    for k in range(jumps.n_rows):
-        total += products[k]
-    return most + log(total)
+    for k in range(0, n - 3, 4):
+        for i in range(4):
+            total[i] += products[k + i]
+    for k in range(n - n % 4, n):
+        total[0] += products[k]
+    return most[0] + log(total[0] + total[1] + total[2] + total[3])

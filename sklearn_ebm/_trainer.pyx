@@ -4,6 +4,7 @@
 # rows or features:
 #
 #   read     rows of the data become bits and lists
+#   jump     of chains to hidden states of rows, if wanted and due (see _jumps.pyx)
 #   down     chains: visible units from hidden ones (_gibbs.pyx)
 #   lists    for each feature, in which rows of four it is on, and its change of mean
 #   up       chains: hidden units from visible ones; after the last sweep down together
@@ -35,6 +36,7 @@ from ._gibbs cimport (
     sample_panels,
     share_in_average,
 )
+from ._jumps cimport Jumps
 from ._openmp cimport (
     bound,
     omp_get_num_threads,
@@ -52,9 +54,16 @@ from ._simd cimport (
     VisibleUpdate,
     select_leaves,
 )
+from ._units cimport Units
 
 from ._openmp import effective_n_threads
+from ._products import single_threaded_products
+from ._units import Kind
 
+
+ctypedef fused real:
+    float
+    double
 
 # Real data of which at least this share is not zero are kept as dense rows. (A smaller
 # one than in _gibbs.pyx, as the gradient gains more by it.)
@@ -120,6 +129,12 @@ cdef class Trainer:
     cdef char *chain_means
     cdef double *row_projections
     cdef double *entry_projections
+    # Of jumps: the chains' states as numbers, what is proposed to them as bits, room.
+    cdef Jumps jumps
+    cdef char *jump_states
+    cdef Bits proposed
+    cdef char *jump_fields
+    cdef char *jump_room
     # Of a thread: what sweeps or what an update needs.
     cdef char *scratch
     cdef Py_ssize_t scratch_size
@@ -341,6 +356,29 @@ cdef class Trainer:
         """Let the persistent chains go on from 0/1 states, (n_chains, n_hidden)."""
         self.hidden.set(states)
 
+    def start_jumps(self, state=None):
+        """Let the chains jump to hidden states of rows, from now or from a state on.
+
+        For persistent chains without fast parameters.
+        """
+        cdef Units units = Units([(Kind.BERNOULLI, self.n_hidden, 1)])
+        cdef Py_ssize_t h_bytes = self.up.n_panels * PANEL_BYTES
+        self.jumps = Jumps(units, self.n_chains, h_bytes, self.dtype)
+        self.jump_states = self._bytes("jump_states", self.n_chains * h_bytes)
+        self.proposed = Bits(self.n_chains, self.n_hidden)
+        cdef Py_ssize_t n_panels = max(self.up.n_panels, 2 * self.down.n_panels)
+        self.jump_fields = self._bytes("jump_fields", BLOCK * n_panels * PANEL_BYTES)
+        self.jump_room = self._bytes(
+            "jump_room",
+            max(units.room(self.leaves), self.down.room(GROUP), h_bytes),
+        )
+        if state is not None:
+            self.jumps.go_on(state)
+
+    def jumps_state(self):
+        """What `start_jumps` goes on from, or None without jumps."""
+        return None if self.jumps is None else self.jumps.state()
+
     # ---- Training ----
 
     def begin_epoch(self, order, rates):
@@ -360,7 +398,7 @@ cdef class Trainer:
         self._point()
         cdef Py_ssize_t s
         cdef int thread, team
-        with nogil, parallel(num_threads=n_threads):
+        with single_threaded_products, nogil, parallel(num_threads=n_threads):
             thread = omp_get_thread_num()
             team = omp_get_num_threads()
             for s in range(start, stop):
@@ -453,6 +491,11 @@ cdef class Trainer:
                 only.m = 0
                 self._sweep_up(&only, draw, start, stop, thread)
                 team_barrier()
+            if part == 0 and self.jumps is not None and self.jumps.is_due(self.step):
+                team_barrier()
+                if thread == 0:
+                    self._jump(work.n)
+                team_barrier()
         draw.step = self.step + sweep
         self._sweep_down(&work, draw, thread, team)
         if last_sweep:
@@ -475,6 +518,97 @@ cdef class Trainer:
             if first + r + 2 < self.order.shape[0]:
                 self.rows.prefetch(self.order[first + r + 2])
             self.room.read(self.rows, r, self.order[first + r], thread)
+
+    cdef void _jump(self, Py_ssize_t n) noexcept nogil:
+        """Jumps of all chains, to hidden states of the n rows read or of earlier ones.
+
+        By one thread: small machines have no more, and in large ones jumps are rare.
+        """
+        cdef Py_ssize_t n_words = self.hidden.n_words
+        cdef Py_ssize_t r
+        self._keep_rows(n)
+        self.jumps.propose(self.key, self.step, 0, 1, self.jump_room)
+        if self.leaves.itemsize == 4:
+            self._exchange_states(<float> 0)
+        else:
+            self._exchange_states(<double> 0)
+        self._log_partitions()
+        self.jumps.take_products(self.jump_states, 0, 1)
+        self.jumps.choose(self.jump_states, self.up.bias, self.key, self.step, 0, 1)
+        for r in range(self.n_chains):
+            if self.jumps.accepted[r]:
+                memcpy(
+                    self.hidden.words + r * n_words, self.proposed.words + r * n_words,
+                    n_words * 8,
+                )
+        self.jumps.end_jump(self.step, self.n_gibbs_steps)
+
+    cdef void _keep_rows(self, Py_ssize_t n) noexcept nogil:
+        """Keep the fields of the hidden units given n rows."""
+        cdef ActiveRows rows = self.room.at(0)
+        cdef Py_ssize_t n_panels = self.up.n_panels, r, p
+        self.up.fields(
+            &rows, n, 0, n_panels, self.up.panels(0, n_panels, NULL), self.jump_fields,
+            n * PANEL_BYTES,
+        )
+        for r in range(n):
+            for p in range(n_panels):
+                memcpy(
+                    self.jump_room + p * PANEL_BYTES,
+                    self.jump_fields + (p * n + r) * PANEL_BYTES, PANEL_BYTES,
+                )
+            self.jumps.keep(r, self.jump_room)
+        self.jumps.end_minibatch(n)
+
+    cdef void _exchange_states(self, real kind) noexcept nogil:
+        """Bits of the chains as numbers, and what is proposed to them as bits."""
+        cdef Py_ssize_t n_words = self.hidden.n_words, r, j
+        cdef const uint64_t *chain
+        cdef uint64_t *words
+        cdef real *state
+        cdef const real *proposed
+        memset(self.proposed.words, 0, self.n_chains * n_words * 8)
+        for r in range(self.n_chains):
+            chain = self.hidden.words + r * n_words
+            words = self.proposed.words + r * n_words
+            state = <real *> (self.jump_states + r * self.jumps.h_bytes)
+            proposed = <const real *> (self.jumps.proposed + r * self.jumps.h_bytes)
+            for j in range(self.n_hidden):
+                state[j] = <real> ((chain[j >> 6] >> (j & 63)) & 1)
+                words[j >> 6] |= (<uint64_t> (proposed[j] != 0)) << (j & 63)
+
+    cdef void _log_partitions(self) noexcept nogil:
+        """Of the visible units, given the hidden states of chains and of proposals."""
+        cdef Py_ssize_t n_panels = self.down.n_panels, first = 0, m, r, p, q
+        cdef Py_ssize_t half = BLOCK * n_panels * PANEL_BYTES
+        cdef ActiveRows now, then
+        cdef const char *panels
+        cdef char *fields = self.jump_fields
+        while first < self.n_chains:
+            m = min(BLOCK, self.n_chains - first)
+            for r in range(first, first + m):
+                self.hidden.list_row(r)
+                self.proposed.list_row(r)
+            now, then = self.hidden.at(first), self.proposed.at(first)
+            p = 0
+            while p < n_panels:
+                q = min(p + GROUP, n_panels)
+                panels = self.down.panels(p, q, self.jump_room)
+                fields = self.jump_fields + p * m * PANEL_BYTES
+                self.down.fields(&now, m, p, q, panels, fields, m * PANEL_BYTES)
+                self.down.fields(
+                    &then, m, p, q, panels, fields + half, m * PANEL_BYTES
+                )
+                p = q
+            for r in range(m):
+                fields = self.jump_fields + r * PANEL_BYTES
+                self.jumps.visible_now[first + r] = self.leaves.softplus_sum(
+                    fields, m * PANEL_BYTES, n_panels
+                )
+                self.jumps.visible_then[first + r] = self.leaves.softplus_sum(
+                    fields + half, m * PANEL_BYTES, n_panels
+                )
+            first += m
 
     cdef void _sweep_up(
         self, const Pass *work, Draw draw, Py_ssize_t start, Py_ssize_t stop, int thread

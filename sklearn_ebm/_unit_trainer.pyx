@@ -42,7 +42,7 @@ from ._panels cimport address, aligned
 from ._products cimport multiply
 from ._rows cimport RowBlock, Rows
 from ._simd cimport PANEL_BYTES, ActiveRows, Leaves, RowUpdate, select_leaves
-from ._units cimport Kind, Noise, Units, row_draws, row_means
+from ._units cimport Kind, Noise, Units, row_draws, row_log_partition, row_means
 from ._vectors cimport length, make_orthogonal, product, separate
 
 from ._openmp import effective_n_threads
@@ -135,7 +135,9 @@ cdef class UnitTrainer:
     cdef Rows rows
     cdef Units visible, hidden
     cdef MeanField field
+    # Of jumps: fields of the visible units given the states that are proposed.
     cdef Jumps jumps
+    cdef char *fields_then
     cdef double up_scale, down_scale
     cdef const int64_t[::1] order
     cdef const double[::1] rates
@@ -439,10 +441,8 @@ cdef class UnitTrainer:
         For persistent chains that are at hidden states only, of a machine whose
         conditional distributions are those of one joint distribution.
         """
-        self.jumps = Jumps(
-            self.visible, self.hidden, self.n_chains, self.v_bytes, self.h_bytes,
-            self.dtype,
-        )
+        self.jumps = Jumps(self.hidden, self.n_chains, self.h_bytes, self.dtype)
+        self.fields_then = self._bytes("fields_then", self.n_chains * self.v_bytes)
         if state is not None:
             self.jumps.go_on(state)
 
@@ -533,7 +533,10 @@ cdef class UnitTrainer:
                     memcpy(self.places_, self.states, n * self.v_bytes)
                     self.placed = True
                 self._up(0, n, n, DRAW_DATA, self.step, thread, team, kind)
-        if sweep == 0 and self.jumps is not None and self.jumps.is_due(self.step):
+        if (
+            sweep == 0 and self.jumps is not None and self.jumps.n_rows
+            and self.jumps.is_due(self.step)
+        ):
             self._jump(n, m, thread, team, kind)
         else:
             self._take_fields(
@@ -633,21 +636,41 @@ cdef class UnitTrainer:
         """Jumps of the m chains, and fields of visible units given where they are."""
         cdef char *fields = self.states + n * self.v_bytes
         cdef char *room = self.scratch + thread * self.scratch_size
+        cdef Py_ssize_t r
         self.jumps.propose(self.key, self.step, thread, team, room)
         self._take_fields(self.chains_, m, fields, thread, team)
         team_barrier()
-        self._take_fields(
-            self.jumps.proposed, m, self.jumps.visible_fields, thread, team
-        )
+        self._take_fields(self.jumps.proposed, m, self.fields_then, thread, team)
         self.jumps.take_products(self.chains_, thread, team)
         team_barrier()
+        for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
+            self.jumps.visible_now[r] = self._log_partition(
+                <real *> (fields + r * self.v_bytes), <real *> room
+            )
+            self.jumps.visible_then[r] = self._log_partition(
+                <real *> (self.fields_then + r * self.v_bytes), <real *> room
+            )
         self.jumps.choose(
-            self.chains_, fields, self.precision_row, self.b_row, self.c_row, self.key,
-            self.step, thread, team, room,
+            self.chains_, self.c_row, self.key, self.step, thread, team
         )
+        for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
+            if self.jumps.accepted[r]:
+                memcpy(
+                    fields + r * self.v_bytes, self.fields_then + r * self.v_bytes,
+                    self.v_bytes,
+                )
         team_barrier()
         if thread == 0:
             self.jumps.end_jump(self.step, self.n_gibbs_steps)
+
+    cdef double _log_partition(self, const real *fields, real *room) noexcept nogil:
+        """Of the visible units, given fields less biases and times variances."""
+        cdef const real *precision = <const real *> self.precision_row
+        cdef const real *b = <const real *> self.b_row
+        cdef Py_ssize_t i
+        for i in range(self.n_visible):
+            room[i] = fields[i] * precision[i] + b[i]
+        return row_log_partition(self.visible, self.leaves, <char *> room)
 
     cdef void _down(
         self, Py_ssize_t n, Py_ssize_t m, uint64_t step, int thread, int team,

@@ -283,6 +283,7 @@ class Trainer:
     fast: tuple | None = None
     fast_learning_rate: float = 0.0
     mean: object = staticmethod(expit)
+    jumps: object = None  # reference_units.Jumps
 
     def hidden_means(self, visible):
         return self.mean(hidden_fields(self.machine, visible))
@@ -302,7 +303,20 @@ class Trainer:
         hidden = bernoulli(means, key=self.key, step=step, purpose=DRAW_HIDDEN)
         return visible, means, hidden
 
+    def log_model(self, hidden):
+        """log p(h), and a constant."""
+        weights, c, b = (np.float64(x) for x in self.machine)
+        return hidden @ c + np.logaddexp(0, hidden @ weights + b).sum(axis=1)
+
     def minibatch(self, data, rate):
+        if self.jumps is not None and self.step >= self.jumps.due:
+            # (Of the rows that are worked on together.)
+            self.jumps.keep(hidden_fields(self.machine, data)[:128])
+            chains = np.float64(self.chains)
+            chains = self.jumps.jump(
+                chains, self.log_model, self.step, self.n_gibbs_steps
+            )
+            self.chains = chains > 0
         data_means = self.hidden_means(data)
         hidden = self.chains
         if hidden is None:

@@ -109,19 +109,45 @@ def log_partition(kind, x, loc=0.0, scale=1.0):
 
 
 class Jumps:
-    """Fields of hidden units given the last rows, and when the next jump is due."""
+    """Jumps of chains to hidden states of the last rows (see _jumps.pyx).
 
-    def __init__(self, size=128):
-        self.size, self.fields, self.at, self.wait, self.due = size, {}, 0, 1, 0
+    hidden : compiled `Units`, which draw as the kernel does, in `dtype`
+    """
+
+    def __init__(self, hidden, key, dtype, size=64):
+        self.hidden, self.key, self.dtype, self.size = hidden, key, dtype, size
+        self.fields, self.at, self.wait, self.due = {}, 0, 1, 0
 
     def keep(self, fields):
+        """Keep fields of the hidden units given the rows of a minibatch."""
         for r, row in enumerate(fields[: self.size]):
             self.fields[(self.at + r) % self.size] = row
         self.at = (self.at + min(len(fields), self.size)) % self.size
 
-    def end(self, accepted, step, n_steps):
-        self.wait = 1 if accepted.any() else min(2 * self.wait, 64)
+    def log_proposal(self, hidden, pool):
+        """log q(h) + U(h), and a constant."""
+        given = hidden @ pool.T - evaluate(self.hidden, pool, Wanted.LOG_PARTITIONS)
+        return logsumexp(given, axis=1)
+
+    def jump(self, chains, log_model, step, n_steps):
+        """Where chains are after a jump.
+
+        log_model : log p(h) + U(h), and a constant, as function of states
+        """
+        pool = np.array([self.fields[k] for k in range(len(self.fields))], float)
+        words = random_words([0], np.arange(len(chains)), step, DRAW_CHOICE, self.key)
+        chosen = (words[:, 0, 0].astype(float) * len(pool) / 2**32).astype(int)
+        new = evaluate(
+            self.hidden, pool[chosen].astype(self.dtype), Wanted.DRAWS, key=self.key,
+            step=step, purpose=DRAW_JUMP,
+        ).astype(float)  # fmt: skip
+        weights = [log_model(h) - self.log_proposal(h, pool) for h in (new, chains)]
+        accepted = np.log((words[:, 0, 1] + 0.5) / 2**32) < weights[0] - weights[1]
+        work = 2 * len(chains) * self.size * chains.shape[1]
+        least = min(64, 2 ** int(np.ceil(max(0, np.log2(work / 10240)))))
+        self.wait = least if accepted.any() else min(2 * max(self.wait, least), 512)
         self.due = step + self.wait * n_steps
+        return np.where(accepted[:, np.newaxis], new, chains)
 
 
 @dataclass
@@ -205,32 +231,13 @@ class UnitTrainer:
         self.places = visible
         return visible
 
-    def log_weights(self, hidden, pool):
-        """log p(h) / q(h) of hidden states, and a constant (see _jumps.pyx)."""
+    def log_model(self, hidden):
+        """log p(h) + U(h), and a constant."""
         weights, c, bias, _ = self.machine
         self.visible.set_gaussian(bias, self.variance)
         fields = self.down_scale * hidden @ weights.T
         fields = np.where(self.gaussian, fields / self.variance, fields + bias)
-        model = hidden @ c + evaluate(self.visible, fields, Wanted.LOG_PARTITIONS)
-        given = hidden @ pool.T - evaluate(self.hidden, pool, Wanted.LOG_PARTITIONS)
-        return model - logsumexp(given, axis=1)
-
-    def jump(self):
-        """Let the chains go to hidden states of rows, or stay."""
-        jumps, m = self.jumps, len(self.chains)
-        if not jumps.fields or self.step < jumps.due:
-            return
-        pool = np.array([jumps.fields[k] for k in range(len(jumps.fields))])
-        words = random_words([0], np.arange(m), self.step, DRAW_CHOICE, self.key)
-        chosen = words[:, 0, 0].astype(np.uint64) * np.uint64(len(pool)) >> np.uint64(
-            32
-        )
-        new = self._draw(self.hidden, pool[chosen], DRAW_JUMP, self.step)
-        gain = self.log_weights(new, pool) - self.log_weights(self.chains, pool)
-        accepted = np.log((words[:, 0, 1] + 0.5) / 2**32) < gain
-        self.chains = np.where(accepted[:, np.newaxis], new, self.chains)
-        jumps.end(accepted, self.step, self.n_gibbs_steps)
-        return accepted
+        return hidden @ c + evaluate(self.visible, fields, Wanted.LOG_PARTITIONS)
 
     def minibatch(self, rows, rate):
         n_given = rows.shape[1]
@@ -238,8 +245,11 @@ class UnitTrainer:
         if self.infer is not None:
             latent = self.infer(data / self.variance[:n_given], self.machine)
             data = np.hstack([data, latent])
-        if self.jumps is not None:
-            self.jump()
+        jumps = self.jumps
+        if jumps is not None and jumps.fields and self.step >= jumps.due:
+            self.chains = jumps.jump(
+                self.chains, self.log_model, self.step, self.n_gibbs_steps
+            )
         chains = self.chains
         if chains is None:
             fields = self.hidden_fields(data)
@@ -251,8 +261,8 @@ class UnitTrainer:
             chains = self._draw(self.hidden, fields, DRAW_HIDDEN, self.step + s)
         if self.chains is not None:
             self.chains = chains
-        if self.jumps is not None:
-            self.jumps.keep(self.hidden_fields(data))
+        if jumps is not None:
+            jumps.keep(self.hidden_fields(data))
         self.ascend(data, model, rate)
         # The means of what rows have are known.
         change = data.mean(axis=0) - self.visible_offset

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import reference
+import reference_units
 from kernels import (
     BOTH,
     DTYPES,
@@ -24,6 +25,7 @@ from kernels import (
 from reference import generator, random_machine
 from sklearn_ebm._rows import Rows
 from sklearn_ebm._trainer import Trainer
+from sklearn_ebm.units import Bernoulli
 
 
 def twin_of(trainer, visible_offset, *, persistent, n_gibbs_steps, **options):
@@ -66,6 +68,7 @@ def check_training(
     n_gibbs_steps=1,
     centred=True,
     spacing=1,
+    jumps=False,
     **options,
 ):
     """Every minibatch of an epoch does what the twin does from the same state.
@@ -83,6 +86,11 @@ def check_training(
         centred=centred,
     )
     set_options(trainer, options)
+    twins_jumps = None
+    if jumps:
+        trainer.start_jumps()
+        units = Bernoulli().kernel(trainer.n_hidden)
+        twins_jumps = reference_units.Jumps(units, KEY, dtype)
     order = rng.permutation(X.shape[0])
     rates = rng.uniform(0.5, 1, trainer.n_batches)
     trainer.start_average(spacing)
@@ -95,6 +103,7 @@ def check_training(
             visible_offset,
             persistent=persistent,
             n_gibbs_steps=n_steps[batch],
+            jumps=twins_jumps,
             **options,
         )
         data = plain(X)[order[batch * batch_size : (batch + 1) * batch_size]]
@@ -195,6 +204,49 @@ def test_training_options(options, kind, persistent, dtype):
         chains = bits(batch_size + 1, n_hidden, rng) if persistent else None
         X = BOTH[kind](3 * batch_size + 1, n_visible, dtype, rng)
         check_training(X, machine, chains, rng, batch_size=batch_size, **options)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["binary", "csr", "real", "few reals"])
+@pytest.mark.parametrize(
+    "batch_size, n_chains, n_gibbs_steps",
+    [(1, 1, 1), (3, 5, 2), (5, 3, 1), (70, 2, 1), (130, 4, 2), (7, 130, 1)],
+)
+def test_jumps(batch_size, n_chains, n_gibbs_steps, kind, dtype):
+    rng = generator(29, batch_size)
+    for n_visible, n_hidden in [(21, 5), (70, 18)]:
+        machine = random_machine(n_hidden, n_visible, rng, scale=0.4, dtype=dtype)
+        X = BOTH[kind](7 * batch_size + 1, n_visible, dtype, rng)
+        check_training(
+            X, machine, bits(n_chains, n_hidden, rng), rng, batch_size=batch_size,
+            n_gibbs_steps=n_gibbs_steps, jumps=True,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("n_chains", [3, 150])
+def test_jumps_go_on_from_their_state(n_chains):
+    rng = generator(30)
+    machine = random_machine(12, 20, rng, scale=0.5, dtype=np.float64)
+    X, chains = bits(200, 20, rng).astype(float), bits(n_chains, 12, rng)
+    order, found = rng.permutation(200), []
+    for stop in (None, 0, 17, 40):
+        trainer, _ = make_trainer(X, machine, chains, generator(31), batch_size=5)
+        trainer.start_velocity()
+        trainer.begin_epoch(order, np.full(40, 0.3))
+        if stop is None:  # without jumps
+            trainer.run(0, 40)
+            assert trainer.jumps_state() is None
+        else:
+            trainer.start_jumps()
+            trainer.run(0, stop)
+            trainer.start_jumps(trainer.jumps_state())
+            trainer.run(stop, 40)
+        found.append(everything(trainer))
+    without, whole, *pieces = found
+    assert (without[-1] != whole[-1]).any()
+    for piece in pieces:
+        for x, y in zip(piece, whole, strict=True):
+            np.testing.assert_array_equal(x, y)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

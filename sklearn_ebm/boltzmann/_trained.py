@@ -413,6 +413,7 @@ class Training(CallbackSupportMixin, TransformerMixin):
         """Keep what a run has arrived at, and what it needs to go on."""
         trainer = run.trainer
         state = self._state | {"step": int(trainer.next_step)}
+        state["jumps"] = trainer.jumps_state()
         state |= zip(PARAMETERS, trainer.parameters(), strict=False)
         if self.centering:
             state["hidden_offset"] = trainer.hidden_offset()
@@ -481,7 +482,7 @@ class TrainedRBM(Training, FittedRBM):
     def _kernel(self, rows, **settings):
         """Return the kernel that trains machines of such units."""
         state = self._state
-        return Trainer(
+        trainer = Trainer(
             rows,
             state["components"],
             state["intercept_hidden"],
@@ -490,6 +491,10 @@ class TrainedRBM(Training, FittedRBM):
             hidden_offset=state["hidden_offset"] if self.centering else 0.0,
             **settings,
         )
+        # (Other means of the chains to get about go by other rules.)
+        if self.persistent and not self.fast_learning_rate and self.n_temperatures == 1:
+            trainer.start_jumps(state.get("jumps"))
+        return trainer
 
     def _first_chains(self, n_chains, key, step):
         """Hidden states given the mean of the data."""
