@@ -61,6 +61,7 @@ REBUILD = {
     "_gibbs.pyx": ["_gibbs"],
     "_machines.py": [],
     "_ica.pyx": ["_ica"],
+    "_jumps.pyx": ["_jumps"],
     "_network.py": [],
     "_passes.pyx": ["_passes"],
     "_products.pyx": ["_products"],
@@ -713,6 +714,85 @@ MUTATIONS = [
         "../setup.py",
         "-ffp-contract=off",
         '-ffp-contract=fast", "-O2',  # (with -O1, gcc contracts nothing)
+    ),
+    # ---- Jumps ----
+    Mutation(
+        "jumps always succeed",
+        "_jumps.pyx",
+        "4294967296.0) < gain",
+        "4294967296.0) < 1",
+    ),
+    Mutation(
+        "jumps to where the model is not",
+        "_jumps.pyx",
+        "4294967296.0) < gain",
+        "4294967296.0) < -gain",
+    ),
+    Mutation(
+        "jumps blind to how likely their proposals are",
+        "_jumps.pyx",
+        "            - _log_proposal[double](self, <double *> products)",
+        "",
+    ),
+    Mutation(
+        "jumps blind to the hidden biases",
+        "_jumps.pyx",
+        "total += <double> state[j] * bias[j]",
+        "total += 0 * bias[j]",
+    ),
+    Mutation(
+        "rows of jumps without their normalisers",
+        "_jumps.pyx",
+        "products[k] -= <real> jumps.log_partitions[k]",
+        "products[k] -= 0",
+    ),
+    Mutation(
+        "rows of jumps with the normalisers of those before them",
+        "_jumps.pyx",
+        "            self.unknown[k] = 1\n",
+        "",
+    ),
+    Mutation(
+        "rows of jumps always kept in the same places",
+        "_jumps.pyx",
+        "k = (self.at + r) % POOL",
+        "k = r % POOL",
+    ),
+    Mutation(
+        "last products of jumps left out",
+        "_jumps.pyx",
+        "total[0] += products[k]",
+        "total[0] += 0",
+    ),
+    Mutation(
+        "all chains are proposed states of one row",
+        "_jumps.pyx",
+        "random_words(words, 0, noise.row, step",
+        "random_words(words, 0, 0, step",
+    ),
+    Mutation(
+        "jumps that fail do not wait longer",
+        "_jumps.pyx",
+        "min(2 * self.wait, <uint64_t> LONGEST_WAIT)",
+        "self.least_wait",
+    ),
+    Mutation(
+        "visible units stay behind when chains jump",
+        "_unit_trainer.pyx",
+        "            if self.jumps.accepted[r]:",
+        "            if 0:",
+    ),
+    Mutation(
+        "bits stay behind when chains jump",
+        "_trainer.pyx",
+        "            if self.jumps.accepted[r]:",
+        "            if 0:",
+    ),
+    Mutation(
+        "what is proposed to chains of bits as likely as where they are",
+        "_trainer.pyx",
+        "                self.down.fields(\n                    &then,",
+        "                self.down.fields(\n                    &now,",
     ),
     # ---- Scores ----
     Mutation(

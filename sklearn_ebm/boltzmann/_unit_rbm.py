@@ -391,7 +391,9 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         return trainer
 
     def _store(self, run):
-        state = {k: v for k, v in self._state.items() if k != "visible_chains"}
+        # (Of chains, whatever is not stored anew.)
+        others = "visible_chains", "jumps"
+        state = {k: v for k, v in self._state.items() if k not in others}
         if self.langevin_time is not None and self.persistent:
             # Hidden states say all of chains whose visible units are drawn afresh.
             state["visible_chains"] = run.trainer.places()

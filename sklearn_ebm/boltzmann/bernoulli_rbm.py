@@ -50,8 +50,8 @@ class BernoulliRBM(TrainedRBM):
         in the last; `partial_fit` does `last`.
 
     persistent : bool, default=True
-        Whether the chains go on from where the last minibatch left them (PCD) or
-        start at the rows of the minibatch (CD).
+        Whether the chains go on from where the last minibatch left them (PCD), with
+        jumps between modes (see the Notes), or start at the rows of the minibatch (CD).
 
     n_chains : int or None, default=None
         Number of persistent chains; None means `batch_size`, which is best set beside
@@ -234,6 +234,11 @@ class BernoulliRBM(TrainedRBM):
     over binary rows. bool, uint8 and CSR data are used as they are, and cost in
     proportion to what is not zero. A fit takes no `sample_weight`, since
     stochastic steps on a weighted row are not the same as a repeated row.
+
+    Persistent chains jump to hidden states of rows by a Metropolis-Hastings rule
+    that leaves the model as it is: sweeps alone would not carry them between modes
+    that lie far apart. With hundreds of hidden units hardly any jump succeeds, and
+    few are tried. There are none beside `fast_learning_rate` or `n_temperatures`.
 
     References
     ----------

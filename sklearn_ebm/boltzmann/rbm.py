@@ -218,7 +218,8 @@ class RBM(UnitsRBM):
     Parameters that are not explained at length here are those of `BernoulliRBM`.
     Steps of Gaussian visible units are along their part of the gradient times their
     variance, so that they do not depend on the unit of measurement; a gradient of a
-    weight beyond 1 counts as 1. A fit takes no `sample_weight`.
+    weight beyond 1 counts as 1. A fit takes no `sample_weight`. Chains of hidden bits,
+    spins or categories jump between modes as those of `BernoulliRBM` do.
 
     References
     ----------
