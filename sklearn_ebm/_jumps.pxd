@@ -38,7 +38,7 @@ cdef class Jumps:
     cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL
     cdef void keep(self, Py_ssize_t r, const char *fields) noexcept nogil
     cdef void end_minibatch(self, Py_ssize_t n) noexcept nogil
-    cdef bint is_due(self, uint64_t step) noexcept nogil
+    cdef bint is_due(self, uint64_t step, Py_ssize_t n_steps) noexcept nogil
     cdef void propose(
         self, uint64_t key, uint64_t step, int thread, int team, char *room
     ) noexcept nogil

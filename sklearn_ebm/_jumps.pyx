@@ -14,10 +14,10 @@
 #   log w(h) = log p(h) / q(h) = c h + A_v(fields of the visible units given h)
 #              - log mean over k of exp(h x_k - A(x_k)).
 #
-# So the model is left as it is, also if fields are those that parameters had a few
-# minibatches ago. Jumps of many units or chains cost more, and there are fewer of them;
-# where units are many, most are refused, too: the more often all are, the more
-# minibatches go by without any.
+# So the model is left as it is, also if fields are those that earlier parameters had.
+# Jumps of many units or chains cost more, and there are fewer of them; where units are
+# many, most are refused, too: the more often all are, the more minibatches go by
+# without any.
 import numpy as np
 
 from libc.math cimport log
@@ -105,7 +105,9 @@ cdef class Jumps:
     def go_on(self, state):
         """Go on from what `state` returned."""
         self.n_rows, self.at = len(state["fields"]), state["at"]
-        self.wait, self.due = state["wait"], state["due"]
+        # (There may be more chains than before.)
+        self.wait = max(self.least_wait, <uint64_t> state["wait"])
+        self.due = state["due"]
         self._rows()[:] = state["fields"]
         self.memory["unknown"].view(float)[:] = 1
 
@@ -124,8 +126,13 @@ cdef class Jumps:
         self.at = (self.at + min(n, POOL)) % POOL
         self.n_rows = min(self.n_rows + n, POOL)
 
-    cdef bint is_due(self, uint64_t step) noexcept nogil:
-        return step >= self.due
+    cdef bint is_due(self, uint64_t step, Py_ssize_t n_steps) noexcept nogil:
+        """Whether a minibatch of n_steps that begins at this step begins with a jump.
+
+        One does, too, if minibatches have fewer steps than when `due` was decided, and
+        it would be more of them away than were to go by.
+        """
+        return step >= self.due or self.due - step > self.wait * n_steps
 
     cdef void propose(
         self, uint64_t key, uint64_t step, int thread, int team, char *room

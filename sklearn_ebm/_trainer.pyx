@@ -491,7 +491,10 @@ cdef class Trainer:
                 only.m = 0
                 self._sweep_up(&only, draw, start, stop, thread)
                 team_barrier()
-            if part == 0 and self.jumps is not None and self.jumps.is_due(self.step):
+            if (
+                part == 0 and self.jumps is not None
+                and self.jumps.is_due(self.step, self.n_gibbs_steps)
+            ):
                 team_barrier()
                 if thread == 0:
                     self._jump(work.n)

@@ -535,7 +535,7 @@ cdef class UnitTrainer:
                 self._up(0, n, n, DRAW_DATA, self.step, thread, team, kind)
         if (
             sweep == 0 and self.jumps is not None and self.jumps.n_rows
-            and self.jumps.is_due(self.step)
+            and self.jumps.is_due(self.step, self.n_gibbs_steps)
         ):
             self._jump(n, m, thread, team, kind)
         else:

@@ -309,13 +309,12 @@ class Trainer:
         return hidden @ c + np.logaddexp(0, hidden @ weights + b).sum(axis=1)
 
     def minibatch(self, data, rate):
-        if self.jumps is not None and self.step >= self.jumps.due:
+        jumps, n_steps = self.jumps, self.n_gibbs_steps
+        if jumps is not None and jumps.is_due(self.step, n_steps):
             # (Of the rows that are worked on together.)
-            self.jumps.keep(hidden_fields(self.machine, data)[:128])
+            jumps.keep(hidden_fields(self.machine, data)[:128])
             chains = np.float64(self.chains)
-            chains = self.jumps.jump(
-                chains, self.log_model, self.step, self.n_gibbs_steps
-            )
+            chains = jumps.jump(chains, self.log_model, self.step, n_steps)
             self.chains = chains > 0
         data_means = self.hidden_means(data)
         hidden = self.chains

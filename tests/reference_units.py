@@ -124,6 +124,10 @@ class Jumps:
             self.fields[(self.at + r) % self.size] = row
         self.at = (self.at + min(len(fields), self.size)) % self.size
 
+    def is_due(self, step, n_steps):
+        """Whether a minibatch of n_steps Gibbs steps begins with a jump."""
+        return step >= self.due or self.due - step > self.wait * n_steps
+
     def log_proposal(self, hidden, pool):
         """log q(h) + U(h), and a constant."""
         given = hidden @ pool.T - evaluate(self.hidden, pool, Wanted.LOG_PARTITIONS)
@@ -246,7 +250,8 @@ class UnitTrainer:
             latent = self.infer(data / self.variance[:n_given], self.machine)
             data = np.hstack([data, latent])
         jumps = self.jumps
-        if jumps is not None and jumps.fields and self.step >= jumps.due:
+        n_steps = self.n_gibbs_steps
+        if jumps is not None and jumps.fields and jumps.is_due(self.step, n_steps):
             self.chains = jumps.jump(
                 self.chains, self.log_model, self.step, self.n_gibbs_steps
             )

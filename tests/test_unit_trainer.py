@@ -557,6 +557,26 @@ def test_jumps_wait_the_longer_the_more_often_all_are_refused():
     assert np.isin(np.diff(np.log2(waits)), (0, 1)).all()
 
 
+def test_jumps_do_not_wait_longer_where_minibatches_have_fewer_steps():
+    case = Case("gaussian learned", n_rows=400, batch_size=1, n_chains=3, jumps=True)
+    trainer = case.trainer
+    trainer.start_jumps({**trainer.jumps_state(), "wait": 4, "due": 10**15})
+    trainer.begin_epoch(case.order, np.zeros(400))
+    trainer.run(0, 1)  # there are no rows yet
+    assert trainer.jumps_state()["due"] == 10**15
+    trainer.run(1, 2)
+    assert trainer.jumps_state()["due"] - trainer.step < 1000
+
+
+def test_jumps_of_more_chains_wait_as_long_as_they_are_to():
+    few = Case("gaussian learned", n_chains=2, jumps=True).trainer
+    many = Case("gaussian learned", n_chains=1000, jumps=True).trainer
+    least = many.jumps_state()["wait"]
+    assert least > few.jumps_state()["wait"]
+    many.start_jumps(few.jumps_state())
+    assert many.jumps_state()["wait"] == least
+
+
 def test_jumps_go_on_from_their_state():
     case, other = (Case("mixed", jumps=True, n_rows=150, scale=0.3) for _ in "ab")
     case.run()
