@@ -380,14 +380,13 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         trainer.unbounded = check_pair(columns.unit, hidden)
         if self.langevin_time is not None:
             trainer.keep = np.exp(-self.langevin_time)
+            chains, places = settings["chains"], state.get("visible_chains")
+            if places is not None and chains is not None and len(places) == len(chains):
+                trainer.set_chains(chains, places)
         if self.persistent and not trainer.keep and not any_unbounded(hidden):
             # (Real hidden units do not make modes, but tails, into which rows do not
             # reach and out of which chains would not jump.)
             trainer.start_jumps(state.get("jumps"))
-        if self.langevin_time is not None:
-            chains, places = settings["chains"], state.get("visible_chains")
-            if places is not None and chains is not None and len(places) == len(chains):
-                trainer.set_chains(chains, places)
         return trainer
 
     def _store(self, run):

@@ -202,8 +202,8 @@ class GaussianRBM(UnitsRBM):
     those of the data. The gradient of W and b is multiplied by the variance, so
     that steps do not depend on the units of measurement; a gradient of a weight
     (in standard deviations) beyond 1 counts as 1. A fit takes no `sample_weight`.
-    Chains of hidden bits or spins jump between modes as those of `BernoulliRBM` do,
-    but not along Langevin dynamics.
+    Chains of hidden bits, spins or categories jump between modes as those of
+    `BernoulliRBM` do, but not along Langevin dynamics.
 
     Given the hidden units the features are normal, so that Langevin dynamics have a
     solution in closed form: there is no step size whose error a Metropolis test would
