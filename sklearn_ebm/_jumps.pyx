@@ -59,9 +59,13 @@ cdef class Jumps:
 
     hidden : Units of the machine, in rows of h_bytes
     n_chains : how many chains there are
+    n_visible : how many visible units
     """
 
-    def __cinit__(self, Units hidden, Py_ssize_t n_chains, Py_ssize_t h_bytes, dtype):
+    def __cinit__(
+        self, Units hidden, Py_ssize_t n_chains, Py_ssize_t h_bytes, dtype,
+        Py_ssize_t n_visible,
+    ):
         self.hidden, self.n_chains, self.h_bytes = hidden, n_chains, h_bytes
         self.dtype = np.dtype(dtype)
         self.itemsize = self.dtype.itemsize
@@ -76,10 +80,9 @@ cdef class Jumps:
         self.visible_then = <double *> self._bytes("visible_then", n_chains * 8)
         self.accepted = <double *> self._bytes("accepted", n_chains * 8)
         self.least_wait = 1
-        while (
-            2 * n_chains * POOL * hidden.n_units > FREE_WORK * self.least_wait
-            and self.least_wait < LONG_WAIT
-        ):
+        # Products with the rows, and sums of weights of visible units.
+        cdef Py_ssize_t work = 2 * n_chains * hidden.n_units * (POOL + n_visible // 8)
+        while work > FREE_WORK * self.least_wait and self.least_wait < LONG_WAIT:
             self.least_wait *= 2
         self.wait = self.least_wait
         self.bits = hidden.n_groups == 1 and hidden.groups[0].kind == Kind.BERNOULLI

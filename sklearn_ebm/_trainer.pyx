@@ -363,7 +363,7 @@ cdef class Trainer:
         """
         cdef Units units = Units([(Kind.BERNOULLI, self.n_hidden, 1)])
         cdef Py_ssize_t h_bytes = self.up.n_panels * PANEL_BYTES
-        self.jumps = Jumps(units, self.n_chains, h_bytes, self.dtype)
+        self.jumps = Jumps(units, self.n_chains, h_bytes, self.dtype, self.n_visible)
         self.jump_states = self._bytes("jump_states", self.n_chains * h_bytes)
         self.proposed = Bits(self.n_chains, self.n_hidden)
         cdef Py_ssize_t n_panels = max(self.up.n_panels, 2 * self.down.n_panels)
@@ -525,7 +525,7 @@ cdef class Trainer:
     cdef void _jump(self, Py_ssize_t n) noexcept nogil:
         """Jumps of all chains, to hidden states of the n rows read or of earlier ones.
 
-        By one thread: small machines have no more, and in large ones jumps are rare.
+        By one thread: small machines have no more, and in others jumps are rare.
         """
         cdef Py_ssize_t n_words = self.hidden.n_words
         cdef Py_ssize_t r

@@ -441,7 +441,9 @@ cdef class UnitTrainer:
         For persistent chains that are at hidden states only, of a machine whose
         conditional distributions are those of one joint distribution.
         """
-        self.jumps = Jumps(self.hidden, self.n_chains, self.h_bytes, self.dtype)
+        self.jumps = Jumps(
+            self.hidden, self.n_chains, self.h_bytes, self.dtype, self.n_visible
+        )
         self.fields_then = self._bytes("fields_then", self.n_chains * self.v_bytes)
         if state is not None:
             self.jumps.go_on(state)

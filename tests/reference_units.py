@@ -114,7 +114,8 @@ class Jumps:
     hidden : compiled `Units`, which draw as the kernel does, in `dtype`
     """
 
-    def __init__(self, hidden, key, dtype, size=64):
+    def __init__(self, hidden, key, dtype, n_visible, size=64):
+        self.n_visible = n_visible
         self.hidden, self.key, self.dtype, self.size = hidden, key, dtype, size
         self.fields, self.at, self.wait, self.due = {}, 0, 1, 0
 
@@ -147,7 +148,7 @@ class Jumps:
         ).astype(float)  # fmt: skip
         weights = [log_model(h) - self.log_proposal(h, pool) for h in (new, chains)]
         accepted = np.log((words[:, 0, 1] + 0.5) / 2**32) < weights[0] - weights[1]
-        work = 2 * len(chains) * self.size * chains.shape[1]
+        work = 2 * chains.size * (self.size + self.n_visible // 8)
         least = min(64, 2 ** int(np.ceil(max(0, np.log2(work / 10240)))))
         self.wait = least if accepted.any() else min(2 * max(self.wait, least), 512)
         self.due = step + self.wait * n_steps

@@ -163,7 +163,7 @@ class Case:
         )
         if jumps:
             self.trainer.start_jumps()
-            self.twin.jumps = reference_units.Jumps(units[1], KEY, dtype)
+            self.twin.jumps = reference_units.Jumps(units[1], KEY, dtype, D)
         self.trainer.offset_rate = self.twin.offset_rate = 0.25 * centred
         for name, value in options.items():
             setattr(self.trainer, name, value)
@@ -553,7 +553,7 @@ def test_jumps_wait_the_longer_the_more_often_all_are_refused():
         for batch in range(100):
             case.trainer.run(batch, batch + 1)
             waits.append(case.trainer.jumps_state()["wait"])
-    assert waits[0] == 8 and waits[-1] == 512
+    assert waits[0] == 16 and waits[-1] == 512
     assert np.isin(np.diff(np.log2(waits)), (0, 1)).all()
 
 

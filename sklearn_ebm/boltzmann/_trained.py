@@ -412,8 +412,8 @@ class Training(CallbackSupportMixin, TransformerMixin):
     def _store(self, run):
         """Keep what a run has arrived at, and what it needs to go on."""
         trainer = run.trainer
-        state = self._state | {"step": int(trainer.next_step)}
-        state["jumps"] = trainer.jumps_state()
+        state = {k: v for k, v in self._state.items() if k != "jumps"}
+        state["step"] = int(trainer.next_step)
         state |= zip(PARAMETERS, trainer.parameters(), strict=False)
         if self.centering:
             state["hidden_offset"] = trainer.hidden_offset()
@@ -423,6 +423,9 @@ class Training(CallbackSupportMixin, TransformerMixin):
             state["tempered"] = run.tempered.state()
         if self.fast_learning_rate and self.persistent:
             state["fast"] = trainer.fast_parameters()
+        jumps = trainer.jumps_state()
+        if jumps is not None:
+            state["jumps"] = jumps
         # (What an earlier call has left, and this one may not have.)
         for name in ("best_n_iter_", "h_samples_"):
             self.__dict__.pop(name, None)

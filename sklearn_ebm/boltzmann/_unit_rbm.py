@@ -390,9 +390,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         return trainer
 
     def _store(self, run):
-        # (Of chains, whatever is not stored anew.)
-        others = "visible_chains", "jumps"
-        state = {k: v for k, v in self._state.items() if k not in others}
+        state = {k: v for k, v in self._state.items() if k != "visible_chains"}
         if self.langevin_time is not None and self.persistent:
             # Hidden states say all of chains whose visible units are drawn afresh.
             state["visible_chains"] = run.trainer.places()
