@@ -23,9 +23,10 @@ cdef class Jumps:
     cdef double *log_partitions
     cdef double *unknown
     cdef readonly Py_ssize_t n_rows, at
-    # By chain: a hidden state proposed; products of the chain's state and of it with
-    # the fields; log partitions of the visible units given either; and whether it was
-    # accepted.
+    # Hidden states of the chains, and after them what is proposed to each; products of
+    # all of these with the fields; log partitions of the visible units given either;
+    # and whether it was accepted.
+    cdef char *states
     cdef char *proposed
     cdef char *products
     cdef double *visible_now
@@ -43,12 +44,9 @@ cdef class Jumps:
         self, uint64_t key, uint64_t step, int thread, int team, char *room
     ) noexcept nogil
     cdef double _log_partition(self, const char *fields) noexcept nogil
-    cdef void take_products(
-        self, const char *states, int thread, int team
-    ) noexcept nogil
+    cdef void take_products(self, int thread, int team) noexcept nogil
     cdef void choose(
-        self, char *states, const char *hidden_bias, uint64_t key, uint64_t step,
-        int thread, int team
+        self, const char *hidden_bias, uint64_t key, uint64_t step, int thread, int team
     ) noexcept nogil
     cdef double _log_weight(
         self, const char *state, double visible, char *products, const char *hidden_bias

@@ -36,8 +36,8 @@ ctypedef fused real:
     double
 
 cdef enum:
-    # Chains whose products are found together.
-    CHAINS = 64
+    # States whose products are found together.
+    ROWS = 64
     # Minibatches between two jumps, at most, where they succeed and where all fail.
     LONG_WAIT = 64
     LONGEST_WAIT = 512
@@ -54,8 +54,9 @@ cdef class Jumps:
 
     The rows are the last POOL ones that were kept. In a jump, the threads of a team
     call `propose`, `take_products` and `choose` with their numbers, and with a barrier
-    after each; whose the machine is sees to `visible_now` and `visible_then` before
-    the last, and one thread ends it.
+    after each. Whose the machine is sees to `states` before the second, to
+    `visible_now` and `visible_then` before the third, and lets chains go that are
+    `accepted`; one thread ends it.
 
     hidden : Units of the machine, in rows of h_bytes
     n_chains : how many chains there are
@@ -74,7 +75,8 @@ cdef class Jumps:
         self.fields = self._bytes("fields", POOL * h_bytes)
         self.log_partitions = <double *> self._bytes("log_partitions", POOL * 8)
         self.unknown = <double *> self._bytes("unknown", POOL * 8)
-        self.proposed = self._bytes("proposed", n_chains * h_bytes)
+        self.states = self._bytes("states", 2 * n_chains * h_bytes)
+        self.proposed = self.states + n_chains * h_bytes
         self.products = self._bytes("products", 2 * n_chains * POOL * self.itemsize)
         self.visible_now = <double *> self._bytes("visible_now", n_chains * 8)
         self.visible_then = <double *> self._bytes("visible_then", n_chains * 8)
@@ -172,36 +174,25 @@ cdef class Jumps:
             )
         return row_log_partition(self.hidden, self.leaves, fields)
 
-    cdef void take_products(
-        self, const char *states, int thread, int team
-    ) noexcept nogil:
-        """Find products with the fields of the rows: of the chains, then of proposals.
-
-        states : of the chains.
-        """
-        cdef Py_ssize_t n_blocks = (self.n_chains + CHAINS - 1) // CHAINS
-        cdef Py_ssize_t block, first, width = self.h_bytes // self.itemsize
-        cdef const char *x
-        cdef char *out
+    cdef void take_products(self, int thread, int team) noexcept nogil:
+        """Find products of the chains' states and of proposals with fields of rows."""
+        cdef Py_ssize_t width = self.h_bytes // self.itemsize, n = 2 * self.n_chains
+        cdef Py_ssize_t n_blocks = (n + ROWS - 1) // ROWS, block, first
         for block in range(
-            bound(2 * n_blocks, thread, team), bound(2 * n_blocks, thread + 1, team)
+            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
         ):
-            first = block % n_blocks * CHAINS
-            x = states if block < n_blocks else self.proposed
-            out = self.products + first * POOL * self.itemsize
-            if block >= n_blocks:
-                out += self.n_chains * POOL * self.itemsize
+            first = block * ROWS
             multiply(
-                self.itemsize, False, True, min(CHAINS, self.n_chains - first),
-                self.n_rows, self.hidden.n_units, 1.0, x + first * self.h_bytes, width,
-                self.fields, width, 0.0, out, POOL,
+                self.itemsize, False, True, min(ROWS, n - first), self.n_rows,
+                self.hidden.n_units, 1.0, self.states + first * self.h_bytes, width,
+                self.fields, width, 0.0, self.products + first * POOL * self.itemsize,
+                POOL,
             )
 
     cdef void choose(
-        self, char *states, const char *hidden_bias, uint64_t key, uint64_t step,
-        int thread, int team
+        self, const char *hidden_bias, uint64_t key, uint64_t step, int thread, int team
     ) noexcept nogil:
-        """Let chains, which are at states, go where they are proposed to, or stay."""
+        """Decide which chains are to go where they are proposed to."""
         cdef Py_ssize_t r, n_bytes = POOL * self.itemsize
         cdef char *state
         cdef char *new
@@ -210,7 +201,8 @@ cdef class Jumps:
         for r in range(
             bound(self.n_chains, thread, team), bound(self.n_chains, thread + 1, team)
         ):
-            state, new = states + r * self.h_bytes, self.proposed + r * self.h_bytes
+            state = self.states + r * self.h_bytes
+            new = self.proposed + r * self.h_bytes
             gain = self._log_weight(
                 new, self.visible_then[r],
                 self.products + (self.n_chains + r) * n_bytes, hidden_bias,
@@ -219,8 +211,6 @@ cdef class Jumps:
             )
             random_words(words, 0, <uint32_t> r, step, DRAW_CHOICE, key)
             self.accepted[r] = log((words[1] + 0.5) / 4294967296.0) < gain
-            if self.accepted[r]:
-                memcpy(state, new, self.h_bytes)
 
     cdef double _log_weight(
         self, const char *state, double visible, char *products, const char *hidden_bias

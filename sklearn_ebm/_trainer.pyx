@@ -129,9 +129,8 @@ cdef class Trainer:
     cdef char *chain_means
     cdef double *row_projections
     cdef double *entry_projections
-    # Of jumps: the chains' states as numbers, what is proposed to them as bits, room.
+    # Of jumps: what is proposed as bits, and room.
     cdef Jumps jumps
-    cdef char *jump_states
     cdef Bits proposed
     cdef char *jump_fields
     cdef char *jump_room
@@ -364,7 +363,6 @@ cdef class Trainer:
         cdef Units units = Units([(Kind.BERNOULLI, self.n_hidden, 1)])
         cdef Py_ssize_t h_bytes = self.up.n_panels * PANEL_BYTES
         self.jumps = Jumps(units, self.n_chains, h_bytes, self.dtype, self.n_visible)
-        self.jump_states = self._bytes("jump_states", self.n_chains * h_bytes)
         self.proposed = Bits(self.n_chains, self.n_hidden)
         cdef Py_ssize_t n_panels = max(self.up.n_panels, 2 * self.down.n_panels)
         self.jump_fields = self._bytes("jump_fields", BLOCK * n_panels * PANEL_BYTES)
@@ -536,8 +534,8 @@ cdef class Trainer:
         else:
             self._exchange_states(<double> 0)
         self._log_partitions()
-        self.jumps.take_products(self.jump_states, 0, 1)
-        self.jumps.choose(self.jump_states, self.up.bias, self.key, self.step, 0, 1)
+        self.jumps.take_products(0, 1)
+        self.jumps.choose(self.up.bias, self.key, self.step, 0, 1)
         for r in range(self.n_chains):
             if self.jumps.accepted[r]:
                 memcpy(
@@ -565,20 +563,19 @@ cdef class Trainer:
 
     cdef void _exchange_states(self, real kind) noexcept nogil:
         """Bits of the chains as numbers, and what is proposed to them as bits."""
-        cdef Py_ssize_t n_words = self.hidden.n_words, r, j
-        cdef const uint64_t *chain
-        cdef uint64_t *words
+        cdef Py_ssize_t n_words = self.hidden.n_words, r, w, j
+        cdef uint64_t chain, proposed
         cdef real *state
-        cdef const real *proposed
-        memset(self.proposed.words, 0, self.n_chains * n_words * 8)
+        cdef const real *new
         for r in range(self.n_chains):
-            chain = self.hidden.words + r * n_words
-            words = self.proposed.words + r * n_words
-            state = <real *> (self.jump_states + r * self.jumps.h_bytes)
-            proposed = <const real *> (self.jumps.proposed + r * self.jumps.h_bytes)
-            for j in range(self.n_hidden):
-                state[j] = <real> ((chain[j >> 6] >> (j & 63)) & 1)
-                words[j >> 6] |= (<uint64_t> (proposed[j] != 0)) << (j & 63)
+            state = <real *> (self.jumps.states + r * self.jumps.h_bytes)
+            new = <const real *> (self.jumps.proposed + r * self.jumps.h_bytes)
+            for w in range(n_words):
+                chain, proposed = self.hidden.words[r * n_words + w], 0
+                for j in range(min(64, self.n_hidden - 64 * w)):
+                    state[64 * w + j] = <real> ((chain >> j) & 1)
+                    proposed |= (<uint64_t> (new[64 * w + j] != 0)) << j
+                self.proposed.words[r * n_words + w] = proposed
 
     cdef void _log_partitions(self) noexcept nogil:
         """Of the visible units, given the hidden states of chains and of proposals."""

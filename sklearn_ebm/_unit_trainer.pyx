@@ -638,25 +638,32 @@ cdef class UnitTrainer:
         """Jumps of the m chains, and fields of visible units given where they are."""
         cdef char *fields = self.states + n * self.v_bytes
         cdef char *room = self.scratch + thread * self.scratch_size
-        cdef Py_ssize_t r
+        cdef Py_ssize_t r, first = bound(m, thread, team)
+        cdef Py_ssize_t stop = bound(m, thread + 1, team)
+        memcpy(
+            self.jumps.states + first * self.h_bytes,
+            self.chains_ + first * self.h_bytes, (stop - first) * self.h_bytes,
+        )
         self.jumps.propose(self.key, self.step, thread, team, room)
         self._take_fields(self.chains_, m, fields, thread, team)
         team_barrier()
         self._take_fields(self.jumps.proposed, m, self.fields_then, thread, team)
-        self.jumps.take_products(self.chains_, thread, team)
+        self.jumps.take_products(thread, team)
         team_barrier()
-        for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
+        for r in range(first, stop):
             self.jumps.visible_now[r] = self._log_partition(
                 <real *> (fields + r * self.v_bytes), <real *> room
             )
             self.jumps.visible_then[r] = self._log_partition(
                 <real *> (self.fields_then + r * self.v_bytes), <real *> room
             )
-        self.jumps.choose(
-            self.chains_, self.c_row, self.key, self.step, thread, team
-        )
-        for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
+        self.jumps.choose(self.c_row, self.key, self.step, thread, team)
+        for r in range(first, stop):
             if self.jumps.accepted[r]:
+                memcpy(
+                    self.chains_ + r * self.h_bytes,
+                    self.jumps.proposed + r * self.h_bytes, self.h_bytes,
+                )
                 memcpy(
                     fields + r * self.v_bytes, self.fields_then + r * self.v_bytes,
                     self.v_bytes,
