@@ -1,7 +1,8 @@
-"""A table with columns of every kind, and a model for it."""
+"""Small data: a table with columns of every kind, with a model; bars and stripes."""
 
 import numpy as np
 
+from common import all_states
 from reference import generator
 from sklearn_ebm import RBM
 
@@ -39,3 +40,11 @@ NAMES = ["bit", "three", "two", "large", "small", "count", "spin"]
 def mixed_rbm(visible=SPECS, **options):
     settings = {"learning_rate": 0.02, "n_iter": 5, "random_state": 0}
     return RBM(4, visible=visible, **settings | options)
+
+
+def bars_and_stripes(n):
+    """Images of n x n pixels, whole rows or whole columns on."""
+    bits = all_states(n)
+    rows = np.repeat(bits, n, axis=1)
+    columns = np.tile(bits, n)
+    return np.concatenate([rows, columns])

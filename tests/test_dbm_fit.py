@@ -6,12 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
 
 import reference_units
 from common import (
+    all_states,
     assert_same,
     assert_same_model,
     fitted_floats,
@@ -27,6 +29,7 @@ from sklearn_ebm.boltzmann._sampling import LAYER_KEY
 from sklearn_ebm.boltzmann._trained import OFFSET_RATE
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.units import Bernoulli, Gaussian
+from tables import bars_and_stripes
 
 BERNOULLI = Bernoulli()
 
@@ -326,6 +329,19 @@ def test_learning_rates_of_the_pretraining(visible, rates, monkeypatch):
     assert seen == rates
     model.set_params(pretrain_learning_rate=0.25).fit(X)
     assert seen[2:] == [0.25, 0.25]
+    assert model.fit(X).set_params(n_iter=1).fit(X).history_["learning_rate"] == [0.01]
+
+
+def test_learning_rates_fall_with_large_counts():
+    X = np.array([[40.0, 1.0], [60.0, 0.0]])
+    visible = [([0], "poisson"), ([1], "bernoulli")]
+    for size, less in [(3, 5), (100, 10)]:
+        model = DBMTransformer((size, 2), visible=visible, n_iter=1).fit(X)
+        assert model.history_["learning_rate"] == [pytest.approx(0.01 / less)]
+        assert _dbm_pretraining._learning_rate(model, 0) == pytest.approx(0.01 / less)
+        assert _dbm_pretraining._learning_rate(model, 1) == 0.1
+        model.set_params(learning_rate=0.5).fit(X)
+        assert model.history_["learning_rate"] == [0.5]
 
 
 @pytest.mark.parametrize("visible", ["poisson", "gaussian", Gaussian()], ids=str)
@@ -427,6 +443,19 @@ def test_training_raises_the_bound(digits):
         scores[n_iter] = model.fit(X).score(X)
     # From independent pixels. (Other seeds gain 2.8 to 3.4.)
     assert scores[100] > scores[0] + 2
+
+
+def test_chains_go_from_mode_to_mode():
+    """Between stripes and bars lies nothing; without jumps this ends below -20."""
+    images = bars_and_stripes(4)
+    X, states = np.tile(images, (30, 1)), all_states(16)
+    for seed in range(3):
+        bound = DBMTransformer((100, 50), random_state=seed).fit(X)._deep(float).bound
+        # Not above the true one: log Z is at least this sum over all images.
+        log_z = logsumexp(bound(states))
+        # The best there is: 30 images, two of them twice as often.
+        assert bound(images).mean() - log_z > np.log(1 / 32) - 1.5
+        assert bound(images).mean() - log_z < np.log(1 / 32) + 0.1
 
 
 def test_steps_are_the_same_in_any_unit_of_measurement():

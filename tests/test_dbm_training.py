@@ -59,6 +59,7 @@ class Case:
         tolerance=0.0,
         scale=0.5,
         dtype=np.float64,
+        jumps=False,
         seed=0,
         **options,
     ):
@@ -109,6 +110,10 @@ class Case:
             )[0],
             **settings, **options,
         )  # fmt: skip
+        if jumps:
+            self.trainer.start_jumps()
+            hidden = BERNOULLI.kernel(H)
+            self.twin.jumps = reference_units.Jumps(hidden, KEY, dtype, D)
         self.trainer.offset_rate = self.twin.offset_rate = 0.25 * centred
         for name, value in options.items():
             setattr(self.trainer, name, value)
@@ -168,6 +173,7 @@ def check_epoch(case, rtol=1e-9):
 def test_minibatches_are_those_of_the_twin(centred, visible, sizes):
     check_epoch(Case(sizes, visible, centred=centred))
     check_epoch(Case(sizes, visible, centred=centred, n_gibbs_steps=3, **OPTIONS))
+    check_epoch(Case(sizes, visible, centred=centred, jumps=True))
 
 
 @pytest.mark.parametrize(
@@ -183,6 +189,8 @@ def test_minibatches_are_those_of_the_twin(centred, visible, sizes):
         {"batch_size": 100, "n_chains": 1},
         {"scale": 0.0},
         {"scale": 2.0},
+        {"scale": 2.0, "jumps": True, "n_chains": 20},
+        {"jumps": True, "batch_size": 2, "n_chains": 150, "n_gibbs_steps": 2},
     ],
     ids=str,
 )
@@ -259,6 +267,7 @@ def test_same_bits_on_any_number_of_threads(monkeypatch):
             case = Case(
                 (100, 60, 50, 40), n_rows=300, batch_size=150, n_chains=70,
                 dtype=np.float32, scale=0.1, n_steps=25, tolerance=1e-3, momentum=0.5,
+                jumps=True,
             )  # fmt: skip
             assert case.trainer.n_threads == n_threads
             case.run(n_threads)

@@ -28,6 +28,7 @@ from sklearn_ebm.boltzmann._stack import means_up, new_stack, pretrain
 from sklearn_ebm.boltzmann._up_down import UpDown, delta
 from sklearn_ebm.boltzmann._upper_rbm import UpperRBM
 from sklearn_ebm.likelihood import log_likelihood, log_partition
+from tables import bars_and_stripes
 
 LEAST_P = 1e-6
 # Numbers of units, the visible ones first; the weights up are tied to those down, or
@@ -752,15 +753,8 @@ def test_the_exact_model_of_the_data_stays_where_it_is():
     assert np.abs(scores).max() < t.isf(LEAST_P / 2 / n_tests, 299)
 
 
-def bars_and_stripes(n):
-    """All images of which all rows, or all columns, are of one colour."""
-    lines = all_states(n)
-    stripes = np.repeat(lines, n, axis=1)
-    return np.unique(np.vstack([stripes, np.tile(lines, (1, n))]), axis=0)
-
-
 def test_up_down_raises_the_likelihood():
-    images = bars_and_stripes(3)
+    images = np.unique(bars_and_stripes(3), axis=0)
     assert len(images) == 14
     X, gains = np.tile(images, (10, 1)), []
     for seed in range(12):

@@ -21,6 +21,7 @@ from reference import Path as Twin
 from reference import chi_square_p_value, generator, random_machine, state_numbers
 from sklearn_ebm import BernoulliRBM
 from sklearn_ebm.likelihood import log_likelihood
+from tables import bars_and_stripes
 
 RARE = 1e-6
 N_ENSEMBLES = 24_576
@@ -219,14 +220,6 @@ def test_chains_follow_the_model_in_both_modes(dtype):
     # Without, they hardly ever leave.
     plain = standing_still(model, X, **chains)
     assert binomtest(int(plain.h_samples_.all(axis=1).sum()), 4000, p[3]).pvalue < 1e-6
-
-
-def bars_and_stripes(n):
-    """Images of n x n pixels, whole rows or whole columns on."""
-    bits = all_states(n)
-    rows = np.repeat(bits, n, axis=1)
-    columns = np.tile(bits, n)
-    return np.concatenate([rows, columns])
 
 
 def test_learns_modes_that_sweeps_do_not_leave():

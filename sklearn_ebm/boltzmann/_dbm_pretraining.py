@@ -15,7 +15,7 @@ from ..layered import blocks, unfolded
 from ..monitoring import print_iteration
 from ..units import any_unbounded, as_unit
 from ._sampling import LAYER_KEY
-from ._starts import CLIP, log_odds
+from ._starts import CLIP, log_odds, rate_of_counts
 from ._trained import OFFSET_RATE
 
 BERNOULLI = as_unit("bernoulli")
@@ -175,8 +175,11 @@ def _learning_rate(estimator, k):
     """Learning rate of layer k."""
     if estimator.pretrain_learning_rate is not None:
         return estimator.pretrain_learning_rate
-    unbounded = k == 0 and any_unbounded(estimator._columns().unit)
-    return UNBOUNDED_RATE if unbounded else RATE
+    columns = estimator._columns()
+    if k or not any_unbounded(columns.unit):
+        return RATE
+    means, size = estimator._state["visible_offset"], estimator._hidden_sizes[0]
+    return rate_of_counts(UNBOUNDED_RATE, columns.kinds, means, size)
 
 
 def _trainer(estimator, rows, part):

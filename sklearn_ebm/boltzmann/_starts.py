@@ -39,16 +39,35 @@ FEW_ROWS = 100
 # What the state of the training has of visible units that may be real, by its names.
 SCALES = "shift", "scale", "visible_variance", "visible_scale"
 # Mean of counts from which on learning rates fall in proportion: the variance of a
-# count is its mean, and so is the slope of its mean by its field.
-MANY = 10.0
+# count is its mean, and so is the slope of its mean by its field. A field moves by as
+# many steps as there are hidden units; up to so many of them do not matter.
+MANY, WIDE = 10.0, 50
 # Bound on the gradient of a weight between real values or counts and hidden units:
 # a row far out moves a weight by no more than learning_rate.
 CLIP = 1.0
 
 
-def rate_of_counts(rate, means):
-    """Return what a learning rate for small counts is for counts with these means."""
-    return rate * MANY / np.max(means, initial=MANY)
+def rate_of_counts(rate, kinds, means, n_hidden):
+    """Return what a learning rate for small counts is for large ones.
+
+    Parameters
+    ----------
+    rate : float
+        Learning rate.
+
+    kinds, means : ndarray of shape (n_visible,)
+        Kinds of the visible units, and means of the data. Only those of counts matter.
+
+    n_hidden : int
+        Number of hidden units that the counts are connected to.
+
+    Returns
+    -------
+    rate : float
+        The same one, or a lower one.
+    """
+    largest = np.max(means[are(kinds, Kind.POISSON)], initial=0.0)
+    return rate * MANY / max(MANY, largest * max(1, n_hidden / WIDE))
 
 
 def log_odds(mean, n_rows):

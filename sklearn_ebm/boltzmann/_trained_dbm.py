@@ -23,6 +23,7 @@ from ._starts import (
     SCALES,
     first_draws,
     first_units,
+    rate_of_counts,
     start_of_bits,
     wide_rates,
     wide_start,
@@ -32,6 +33,8 @@ from ._trained import Training
 from ._unit_columns import unscaled
 
 BERNOULLI = as_unit("bernoulli")
+# Learning rate where none is given.
+RATE = 0.01
 
 
 class TrainedDBM(Training, FittedDBM):
@@ -43,6 +46,7 @@ class TrainedDBM(Training, FittedDBM):
 
     _parameter_constraints: dict = {
         **Training._parameter_constraints,
+        "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "n_mean_field_steps": [Interval(Integral, 1, None, closed="left")],
         "mean_field_tol": [Interval(Real, 0, None, closed="left")],
         "pretrain_n_iter": [Interval(Integral, 0, None, closed="left")],
@@ -173,7 +177,15 @@ class TrainedDBM(Training, FittedDBM):
         )
         if any_unbounded(columns.unit):
             trainer.clip = CLIP
+        if self.persistent:
+            trainer.start_jumps(state.get("jumps"))
         return trainer
+
+    def _rate(self):
+        if self.learning_rate is not None:
+            return float(self.learning_rate)
+        kinds, means = self._columns().kinds, self._state["visible_offset"]
+        return rate_of_counts(RATE, kinds, means, self._hidden_sizes[0])
 
     @property
     def _n_pretrained(self):

@@ -12,7 +12,7 @@ from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from .._validation import check_states, naming
 from ..layered import Layered
-from ..units import any_unbounded, are, as_unit, check_pair, kinds_of
+from ..units import any_unbounded, as_unit, check_pair, kinds_of
 from ._columns import range_of
 from ._normaliser import kept_log_z
 from ._snapshot import UnitSnapshot, twin_of
@@ -312,12 +312,13 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     def _rate(self):
         if self.learning_rate is not None:
             return float(self.learning_rate)
-        kinds, means = kinds_of(as_unit(self.hidden)), []
-        if not self._bits:
-            columns = self._columns()
-            kinds = kinds | kinds_of(columns.unit)
-            means = self._state["visible_offset"][are(columns.kinds, Kind.POISSON)]
-        return rate_of_counts(COUNTS_RATE, means) if Kind.POISSON in kinds else RATE
+        if self._bits:
+            return RATE
+        columns = self._columns()
+        if Kind.POISSON not in kinds_of(columns.unit) | kinds_of(as_unit(self.hidden)):
+            return RATE
+        means = self._state["visible_offset"]
+        return rate_of_counts(COUNTS_RATE, columns.kinds, means, self.n_components)
 
     def _check_training(self, X, drawn, goes_on):
         if self._asks_for_bits:

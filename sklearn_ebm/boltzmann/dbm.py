@@ -24,10 +24,11 @@ class DBMTransformer(TrainedDBM):
     visible : str, Unit or list of (columns, str or Unit), default="bernoulli"
         What the columns of the data hold, as for `RBM`.
 
-    learning_rate : float, default=0.01
+    learning_rate : float or None, default=None
         Size of a step along the gradient of the mean bound on the log-likelihood
         (in nats) of a minibatch. Long steps make the layers independent of each
-        other, from which training does not come back.
+        other, from which training does not come back. None means 0.01, or less with
+        large counts: as for `RBM`.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
@@ -64,7 +65,8 @@ class DBMTransformer(TrainedDBM):
     pretrain_learning_rate : float or None, default=None
         Learning rate of the pretraining, which can be larger. None means 0.1, but
         0.01 for the lowest layer if there are visible units without an upper bound
-        (Gaussian, rectified, Poisson): their means may grow without end at 0.1.
+        (Gaussian, rectified, Poisson), or less with large counts: their means may grow
+        without end at 0.1.
 
     momentum : float, default=0.0
         Share of the last step that is added to each step.
@@ -174,7 +176,7 @@ class DBMTransformer(TrainedDBM):
         hidden_layer_sizes=(256, 256),
         *,
         visible="bernoulli",
-        learning_rate=0.01,
+        learning_rate=None,
         batch_size=10,
         n_iter=30,
         verbose=0,

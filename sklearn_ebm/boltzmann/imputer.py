@@ -14,7 +14,7 @@ from .._training import undone_if_in_vain
 from .._unit_paths import state_counts
 from .._units import Kind
 from .._validation import check_table, input_names, is_nan, random_generator
-from ..units import are, as_unit, kinds_of
+from ..units import as_unit, kinds_of
 from ._columns import Columns, owners_of, part_of
 from ._starts import rate_of_counts
 from ._structure import as_made
@@ -74,7 +74,8 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         Size of a step along the gradient of the mean log-likelihood (in nats) of
         a minibatch, at first; it falls linearly to 0. None means 0.05 or,
         if there are counts ("poisson"), 0.003; if one of them has a mean above 10, 0.03
-        divided by the largest mean.
+        divided by the largest mean, which counts more with more hidden units, as in
+        `RBM`.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
@@ -292,7 +293,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         if Kind.POISSON not in kinds_of(columns.unit) | kinds_of(as_unit(self.hidden)):
             return RATE
         means = np.repeat(observed_means(X, np.isnan(X)), columns.sizes)
-        return rate_of_counts(COUNTS_RATE, means[are(columns.kinds, Kind.POISSON)])
+        return rate_of_counts(COUNTS_RATE, columns.kinds, means, self.n_components)
 
     def _store(self, rbm, columns, empty, seed, X):
         self.rbm_, self.n_iter_ = rbm, 0 if rbm is None else rbm.n_iter_

@@ -40,10 +40,11 @@ class MultimodalDBM(TrainedDBM):
     n_joint : int, default=256
         Number of units of the joint layer.
 
-    learning_rate : float, default=0.01
+    learning_rate : float or None, default=None
         Size of a step along the gradient of the mean bound on the log-likelihood
         (in nats) of a minibatch. Long steps make the layers independent of each
-        other, from which training does not come back.
+        other, from which training does not come back. None means 0.01, or less with
+        large counts: as for `RBM`.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
@@ -80,7 +81,8 @@ class MultimodalDBM(TrainedDBM):
     pretrain_learning_rate : float or None, default=None
         Learning rate of the pretraining, which can be larger. None means 0.1, but
         0.01 for the lowest layer if there are visible units without an upper bound
-        (Gaussian, rectified, Poisson): their means may grow without end at 0.1.
+        (Gaussian, rectified, Poisson), or less with large counts: their means may grow
+        without end at 0.1.
 
     momentum : float, default=0.0
         Share of the last step that is added to each step.
@@ -203,7 +205,7 @@ class MultimodalDBM(TrainedDBM):
         modalities,
         n_joint=256,
         *,
-        learning_rate=0.01,
+        learning_rate=None,
         batch_size=10,
         n_iter=30,
         verbose=0,

@@ -47,7 +47,8 @@ class RBM(UnitsRBM):
         Size of a step along the gradient of the mean log-likelihood (in nats) of
         a minibatch. Real values and counts need lower rates than binary ones: None
         is 0.1 or, if any units are "poisson", 0.01; if such a feature has a mean above
-        10, 0.1 divided by the largest mean.
+        10, 0.1 divided by the largest mean, which counts twice with 100 hidden units,
+        three times with 150, ...
 
     batch_size : int, default=10
         Number of rows in a minibatch.
