@@ -23,6 +23,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import StandardScaler
 
 from common import (
+    all_states,
     assert_same,
     assert_same_model,
     fitted_floats,
@@ -39,6 +40,7 @@ from sklearn_ebm import (
     RBMClassifier,
     RBMImputer,
 )
+from sklearn_ebm.boltzmann._normaliser import warn_of_too_much
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import log_likelihood, log_partition
 from sklearn_ebm.samplers import Gibbs
@@ -918,7 +920,7 @@ def test_large_counts_are_learned_by_default(kind, mean):
     """At 0.01 100 units left -1364 nats of the larger ones, with ten epochs more.
 
     And deep machines, with rates of small counts, -10 059 of the smaller ones. (They
-    come to the same after more steps: layers are pretrained on counts that count twice.)
+    need more steps: their layers are pretrained on counts that count twice.)
     """
     rng = generator(670)
     means = mean * np.exp(rng.normal(size=(3, 8)) / 2)
@@ -928,6 +930,25 @@ def test_large_counts_are_learned_by_default(kind, mean):
     model = kind(100 if kind is RBM else (50, 50), visible="poisson", random_state=0)
     model.set_params(n_iter=10 if kind is RBM else 100).fit(X)
     assert model.score(test) > independent + 10
+
+
+def test_scores_that_cannot_be_right_are_warned_of():
+    model = RBM(3, visible="spin", n_iter=0, random_state=0).fit(2 * np.eye(4) - 1)
+    all_spins = 2 * all_states(4) - 1
+    scores = model.score_samples(all_spins)
+    twice, X = np.tile(scores, 2), np.tile(all_spins, (2, 1))
+    # All that there is, and no more; rows in between have no probabilities.
+    for rows, too_high in [(X, 0.0), (X / 2, 1.0), (X[:0], 1.0)]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warn_of_too_much(model, "spin", rows, twice[: len(rows)] + too_high)
+            warn_of_too_much(model, "gaussian", rows, twice[: len(rows)] + 9.0)
+    with pytest.warns(UserWarning, match=r"RBM, 16 .* have 2.72 times .* least 1 nats"):
+        warn_of_too_much(model, "spin", sp.csr_array(X), twice + 1.0)
+    # What has been kept is believed.
+    model._normaliser = model._normaliser[0], model._normaliser[1] - 1.0
+    with pytest.warns(UserWarning, match="at least 1 nats too low"):
+        assert model.score(X) == pytest.approx(scores.mean() + 1)
 
 
 @pytest.mark.parametrize("n_more", [0, 1])

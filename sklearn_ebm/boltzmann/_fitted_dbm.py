@@ -10,7 +10,7 @@ from .._validation import check_restored, check_states, dense
 from ..layered import Layered, side_by_side
 from ..samplers._paths import LEAST_RATE
 from ..units import as_unit
-from ._normaliser import kept_log_z
+from ._normaliser import kept_log_z, warn_of_too_much
 from ._sampling import Sampling
 from ._structure import as_made, component_shapes, gives_all
 from ._unit_columns import UnitColumns
@@ -155,10 +155,13 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
         Warns
         -----
         UserWarning
-            As in `transform`.
+            As in `transform`. Or if scores cannot be right, since different rows of
+            bits, categories or counts had more than all probability together.
         """
         X, dtype = self._read(X, exact=True)
-        return self._deep(dtype).bound(X) - kept_log_z(self)
+        scores = self._deep(dtype).bound(X) - kept_log_z(self)
+        warn_of_too_much(self, self._columns().unit, X, scores)
+        return scores
 
     def score(self, X, y=None):
         """Compute the mean bound of X.

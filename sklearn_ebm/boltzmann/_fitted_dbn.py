@@ -18,7 +18,7 @@ from .._validation import (
 from ..samplers import Gibbs
 from ..samplers._draws import SAMPLING_METHODS, SPARE_STEPS, draw
 from ._bound import Bound
-from ._normaliser import kept_log_z
+from ._normaliser import kept_log_z, warn_of_too_much
 from ._sampling import PASS_KEY, OwnDraws
 from ._stack import encoder, means_down, means_up
 from ._structure import component_shapes, gives_all
@@ -175,11 +175,14 @@ class FittedDBN(OwnDraws, Transformer):
         Warns
         -----
         UserWarning
-            As in `transform`.
+            As in `transform`. Or if scores cannot be right, since different rows of
+            bits, categories or counts had more than all probability together.
         """
         check_is_fitted(self)
         X, _ = self._check_use(X)
-        return self._bounds(X, N_DRAWS) - kept_log_z(self.top_rbm(), self)
+        scores = self._bounds(X, N_DRAWS) - kept_log_z(self.top_rbm(), self)
+        warn_of_too_much(self, self._rbm(0)._layered().units[0], X, scores)
+        return scores
 
     def _bounds(self, X, n_draws):
         """Bounds of validated rows, without log Z."""

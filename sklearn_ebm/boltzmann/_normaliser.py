@@ -3,14 +3,23 @@
 from hashlib import sha256
 
 import numpy as np
+from scipy.special import logsumexp
 
 from .._unit_paths import state_counts
+from .._units import Kind
+from .._validation import dense, title
+from .._warning import warn
 from ..likelihood import log_partition
+from ..units import as_unit, kinds_of
 
 # What an estimate of log Z takes when a score is asked for.
 BETAS, N_RUNS, SEED = 1000, 100, 0
 # A layer with at most so many states is enumerated instead.
 MOST_STATES = 2**14
+# Units whose states have probabilities, not densities.
+COUNTABLE = {Kind.BERNOULLI, Kind.SPIN, Kind.CATEGORICAL, Kind.POISSON}
+# Rows that are added up, at most, and nats by which good estimates may be wrong.
+MOST_ROWS, SLACK = 1000, 0.1
 
 
 def kept_log_z(model, keeper=None):
@@ -39,6 +48,42 @@ def kept_log_z(model, keeper=None):
     if kept is None or kept[0] != digest:
         keeper._normaliser = kept = digest, _log_z(model, layers.folded())
     return kept[1]
+
+
+def warn_of_too_much(estimator, unit, X, scores):
+    """Warn if the different rows of X have more than all probability together.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose scores these are.
+
+    unit : str or Unit
+        What the visible units are.
+
+    X : {ndarray, sparse matrix} of shape (n_samples, n_features)
+        Validated rows. Only those that are states of the units are added up.
+
+    scores : ndarray of shape (n_samples,)
+        Log-likelihoods by an estimate of log Z, or bounds on them.
+    """
+    n_rows = len(scores)
+    if n_rows == 0 or scores.max() + np.log(n_rows) < SLACK:
+        return
+    if not kinds_of(as_unit(unit)) <= COUNTABLE:
+        return
+    highest = np.argsort(scores)[-MOST_ROWS:]
+    rows = dense(X[highest], np.float64)
+    rows, places = np.unique(rows, axis=0, return_index=True)
+    states = (rows == np.round(rows)).all(axis=1)
+    total = logsumexp(scores[highest][places], b=states)
+    if total > SLACK:
+        warn(
+            f"By the scores of {title(estimator)}, {states.sum()} different rows have "
+            f"{np.exp(total):.3g} times all the probability that there is. The "
+            f"estimate of log Z is at least {total:.3g} nats too low, and scores are "
+            "as much too high: annealing has missed much of the probability."
+        )
 
 
 def _digest(*parameters):

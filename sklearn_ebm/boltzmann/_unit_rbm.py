@@ -14,7 +14,7 @@ from .._validation import check_states, naming
 from ..layered import Layered
 from ..units import any_unbounded, as_unit, check_pair, kinds_of
 from ._columns import range_of
-from ._normaliser import kept_log_z
+from ._normaliser import kept_log_z, warn_of_too_much
 from ._snapshot import UnitSnapshot, twin_of
 from ._starts import (
     CLIP,
@@ -211,10 +211,13 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         Warns
         -----
         UserWarning
-            As in `transform`.
+            As in `transform`. Or if scores cannot be right, since different rows of
+            bits, categories or counts had more than all probability together.
         """
-        free_energy = self.free_energy(X)
-        return -free_energy - kept_log_z(self)
+        X, machine = self._check_use(X, exact=True)
+        scores = -machine.free_energy(X) - kept_log_z(self)
+        warn_of_too_much(self, self._columns().unit, X, scores)
+        return scores
 
     @unless_bits
     def gibbs(self, v):
