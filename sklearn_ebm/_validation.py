@@ -92,7 +92,7 @@ __all__ = [
     "random_generator",
     "random_key",
     "refuse_not_finite",
-    "refuse_times",
+    "refuse_times_and_masks",
     "title",
     "with_callbacks",
 ]
@@ -136,7 +136,7 @@ def check_rows(
     `scan`). `fill` is called with the validated X and returns what takes its place,
     without missing values.
     """
-    refuse_times(X, "X")
+    refuse_times_and_masks(X, "X")
     # The kernels' own scan of the data notices what is not finite.
     X = validate_data(
         estimator,
@@ -200,7 +200,7 @@ def check_states(estimator, X, n_units, name, *, model_dtype=None, quiet=False):
 
     Returns what `check_rows` returns.
     """
-    refuse_times(X, name)
+    refuse_times_and_masks(X, name)
     with naming(name):
         X = check_array(X, accept_sparse="csr", dtype=DTYPES, input_name=name)
     if X.shape[1] != n_units:
@@ -266,7 +266,7 @@ def as_conditions(conditions):
     """Values that are to be kept, NaN where they are free, as a matrix of floats."""
     if sp.issparse(conditions):
         raise TypeError("conditions must be dense: NaN stands for units that are free.")
-    refuse_times(conditions, "conditions")
+    refuse_times_and_masks(conditions, "conditions")
     with naming("conditions"):
         return check_array(
             as_floats(conditions),
@@ -311,7 +311,7 @@ def check_missing(estimator, X, mask=None):
 
     They are NaN, or named by `mask`, where X may hold anything.
     """
-    refuse_times(X, "X")
+    refuse_times_and_masks(X, "X")
     X = validate_data(estimator, X, reset=False, dtype=DTYPES, ensure_all_finite=False)
     missing = np.isnan(X)
     if mask is not None:
@@ -327,7 +327,7 @@ def check_floats(estimator, X, *, reset=False, **how):
 
     `how` goes on to scikit-learn's `validate_data`.
     """
-    refuse_times(X, "X")
+    refuse_times_and_masks(X, "X")
     X = _bits_once(X)
     return validate_data(estimator, X, reset=reset, dtype=FLOATS, **how)
 
@@ -390,12 +390,17 @@ def title(estimator):
     return getattr(estimator, "_title", type(estimator).__name__)
 
 
-def refuse_times(X, name):
-    """Refuse dates and times, which would become numbers without a warning."""
+def refuse_times_and_masks(X, name):
+    """Refuse dates, times and masked entries, which would become plain numbers."""
     # (Of a table, column by column.)
     for dtype in np.ravel(getattr(X, "dtypes", getattr(X, "dtype", None))):
         if getattr(dtype, "kind", None) in ("m", "M"):
             raise TypeError(f"{name} of dtype {dtype} does not hold numbers.")
+    if np.ma.is_masked(X):
+        raise ValueError(
+            f"{name} has masked entries, whose masks would be lost. Say what they are: "
+            f"{name}.filled(np.nan) makes them missing values, if the model takes them."
+        )
 
 
 def _bits_once(X):
@@ -428,7 +433,7 @@ def check_latent(X, n_columns, columns, **how):
 
     `how` goes on to scikit-learn's `check_array`.
     """
-    refuse_times(X, "X")
+    refuse_times_and_masks(X, "X")
     X = check_array(_bits_once(X), dtype=FLOATS, input_name="X", **how)
     if X.shape[1] != n_columns:
         raise ValueError(

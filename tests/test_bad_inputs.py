@@ -406,6 +406,17 @@ def test_times_are_not_numbers(dtype, estimator, digits):
             model.inverse_transform(H)
 
 
+@every_estimator
+def test_masks_are_not_lost(estimator, digits):
+    X = np.ma.array(digits[:50], mask=False)
+    model = fit(clone(estimator), X)
+    assert_same(model.transform(X), model.transform(digits[:50]))
+    X[3, 4] = np.ma.masked
+    for method in (model.transform, lambda X: fit(clone(estimator), X)):
+        with pytest.raises(ValueError, match=r"masked entries.*filled\(np.nan\)"):
+            method(X)
+
+
 @pytest.mark.parametrize("estimator", REGRESSORS)
 @pytest.mark.parametrize("dtype", ["datetime64[s]", "timedelta64[s]"])
 def test_times_are_no_targets(dtype, estimator, digits):

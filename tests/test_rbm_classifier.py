@@ -939,6 +939,11 @@ def test_values_out_of_range_are_warned_of(digits, labels):
             estimator.fit(16 * digits, labels)
         # The line above, not one of scikit-learn's.
         assert {warning.filename for warning in caught} == {__file__}
+    with pytest.warns(UserWarning, match=wanted) as caught:
+        features = model.fit_transform(16 * digits, labels)
+    assert len(caught) == 1
+    with pytest.warns(UserWarning, match=wanted):
+        np.testing.assert_array_equal(features, model.transform(16 * digits))
 
 
 @pytest.mark.parametrize("name", ["label_components_", "intercept_label_"])

@@ -63,8 +63,11 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
         UserWarning
             If values of X lie outside [0, 1], by more than rounding.
         """
+        return self._transform(X)
+
+    def _transform(self, X, quiet=False):
         check_is_fitted(self)
-        X, rows = check_rows(self, X)
+        X, rows = check_rows(self, X, quiet=quiet)
         return scores_of(X, rows, self._parameters(), hidden=True)[1]
 
     def free_energy(self, X, y=None):

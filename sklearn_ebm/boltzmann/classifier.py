@@ -349,6 +349,34 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         )
         return self
 
+    def fit_transform(self, X, y):
+        """Fit the model to the data X and the labels y, and transform X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training data, values in [0, 1].
+
+        y : array-like of shape (n_samples,)
+            Labels, as for `fit`.
+
+        Returns
+        -------
+        h : ndarray of shape (n_samples, n_components)
+            What `transform` returns.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `fit`.
+
+        Warns
+        -----
+        UserWarning
+            As in `fit`.
+        """
+        return self.fit(X, y)._transform(X, quiet=True)
+
     @undone_if_in_vain
     def partial_fit(self, X, y, classes=None):
         """Train the model on one pass over the rows of X, in minibatches.

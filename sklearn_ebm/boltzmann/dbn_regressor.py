@@ -7,7 +7,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, column_or_1d
 
 from .._network import Linear
-from .._validation import check_given, naming, refuse_times
+from .._validation import check_given, naming, refuse_times_and_masks
 from ._fine_tuned import FineTuned, partial_fit_available
 from ._starts import FEW_ROWS, beyond_rounding
 
@@ -318,7 +318,7 @@ class DBNRegressor(RegressorMixin, FineTuned):
 
     def _check_targets(self, y):
         check_given(self, y)
-        refuse_times(y, "y")
+        refuse_times_and_masks(y, "y")
         with naming("y"):
             if not sp.issparse(y) and np.asarray(y).ndim == 0:
                 raise ValueError(f"y should be a 1d or 2d array, got {y!r} instead.")

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.model_selection import check_cv, cross_val_score
 from sklearn.utils.validation import check_array
 
-from .._validation import check_choice, check_count, refuse_times
+from .._validation import check_choice, check_count, refuse_times_and_masks
 from ._base import GaussianFactors
 
 __all__ = ["Selection", "select_n_components"]
@@ -113,7 +113,7 @@ def select_n_components(estimator, X, candidates, *, criterion="bic", cv=5):
     check_choice(criterion, "criterion", ("bic", "cv"))
     _check_model(estimator, criterion)
     candidates = _check_candidates(candidates)
-    refuse_times(X, "X")
+    refuse_times_and_masks(X, "X")
     X = check_array(
         X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", input_name="X"
     )
