@@ -1504,6 +1504,24 @@ MUTATIONS = [
         "sum(sizes[1:odd:2])",
         "sum(sizes[1:even:2])",
     ),
+    Mutation(
+        "deep: chains stay in their modes",
+        "boltzmann/_trained_dbm.py",
+        'trainer.start_jumps(state.get("jumps"))',
+        "pass",
+    ),
+    Mutation(
+        "deep: rates do not know that counts are large",
+        "boltzmann/_trained_dbm.py",
+        "return rate_of_counts(RATE, kinds, means, self._hidden_sizes[0])",
+        "return RATE",
+    ),
+    Mutation(
+        "rates for counts do not know how many hidden units there are",
+        "boltzmann/_starts.py",
+        "largest * max(1, n_hidden / WIDE)",
+        "largest",
+    ),
 ]
 
 
