@@ -40,7 +40,8 @@ from sklearn_ebm import (
     RBMClassifier,
     RBMImputer,
 )
-from sklearn_ebm.boltzmann._normaliser import warn_of_too_much
+from sklearn_ebm._units import Kind
+from sklearn_ebm.boltzmann._normaliser import _are_states, warn_of_too_much
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import log_likelihood, log_partition
 from sklearn_ebm.samplers import Gibbs
@@ -934,21 +935,32 @@ def test_large_counts_are_learned_by_default(kind, mean):
 
 def test_scores_that_cannot_be_right_are_warned_of():
     model = RBM(3, visible="spin", n_iter=0, random_state=0).fit(2 * np.eye(4) - 1)
+    spins, real = np.full(4, int(Kind.SPIN)), np.full(4, int(Kind.GAUSSIAN))
     all_spins = 2 * all_states(4) - 1
     scores = model.score_samples(all_spins)
     twice, X = np.tile(scores, 2), np.tile(all_spins, (2, 1))
-    # All that there is, and no more; rows in between have no probabilities.
-    for rows, too_high in [(X, 0.0), (X / 2, 1.0), (X[:0], 1.0)]:
+    # All that there is, and no more; means of spins have no probabilities.
+    for rows, too_high in [(X, 0.0), (X / 2, 1.0), (0 * X, 1.0), (X[:0], 1.0)]:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            warn_of_too_much(model, "spin", rows, twice[: len(rows)] + too_high)
-            warn_of_too_much(model, "gaussian", rows, twice[: len(rows)] + 9.0)
+            warn_of_too_much(model, spins, rows, twice[: len(rows)] + too_high)
+            warn_of_too_much(model, real, rows, twice[: len(rows)] + 9.0)
     with pytest.warns(UserWarning, match=r"RBM, 16 .* have 2.72 times .* least 1 nats"):
-        warn_of_too_much(model, "spin", sp.csr_array(X), twice + 1.0)
+        warn_of_too_much(model, spins, sp.csr_array(X), twice + 1.0)
     # What has been kept is believed.
     model._normaliser = model._normaliser[0], model._normaliser[1] - 1.0
     with pytest.warns(UserWarning, match="at least 1 nats too low"):
         assert model.score(X) == pytest.approx(scores.mean() + 1)
+
+
+@pytest.mark.parametrize(
+    "kind, states",
+    [("BERNOULLI", [0, 1]), ("SPIN", [-1, 1]), ("POISSON", [0, 1, 2, 7])],
+)
+def test_which_values_are_states(kind, states):
+    values = np.array([[-2, -1, -0.5, 0, 0.5, 1, 1.5, 2, 7, np.nan]])
+    kinds = np.full(values.shape[1], int(Kind[kind]))
+    np.testing.assert_array_equal(_are_states(kinds, values), np.isin(values, states))
 
 
 @pytest.mark.parametrize("n_more", [0, 1])

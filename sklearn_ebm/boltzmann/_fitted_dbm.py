@@ -160,7 +160,7 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
         """
         X, dtype = self._read(X, exact=True)
         scores = self._deep(dtype).bound(X) - kept_log_z(self)
-        warn_of_too_much(self, self._columns().unit, X, scores)
+        warn_of_too_much(self, self._columns().kinds, X, scores)
         return scores
 
     def score(self, X, y=None):

@@ -181,7 +181,8 @@ class FittedDBN(OwnDraws, Transformer):
         check_is_fitted(self)
         X, _ = self._check_use(X)
         scores = self._bounds(X, N_DRAWS) - kept_log_z(self.top_rbm(), self)
-        warn_of_too_much(self, self._rbm(0)._layered().units[0], X, scores)
+        first = self._rbm(0)
+        warn_of_too_much(self, first._columns().kinds, X, scores, encoder(first))
         return scores
 
     def _bounds(self, X, n_draws):

@@ -10,14 +10,14 @@ from .._units import Kind
 from .._validation import dense, title
 from .._warning import warn
 from ..likelihood import log_partition
-from ..units import as_unit, kinds_of
+from ..units import are
 
 # What an estimate of log Z takes when a score is asked for.
 BETAS, N_RUNS, SEED = 1000, 100, 0
 # A layer with at most so many states is enumerated instead.
 MOST_STATES = 2**14
 # Units whose states have probabilities, not densities.
-COUNTABLE = {Kind.BERNOULLI, Kind.SPIN, Kind.CATEGORICAL, Kind.POISSON}
+COUNTABLE = Kind.BERNOULLI, Kind.SPIN, Kind.CATEGORICAL, Kind.POISSON
 # Rows that are added up, at most, and nats by which good estimates may be wrong.
 MOST_ROWS, SLACK = 1000, 0.1
 
@@ -50,7 +50,7 @@ def kept_log_z(model, keeper=None):
     return kept[1]
 
 
-def warn_of_too_much(estimator, unit, X, scores):
+def warn_of_too_much(estimator, kinds, X, scores, encode=None):
     """Warn if the different rows of X have more than all probability together.
 
     Parameters
@@ -58,24 +58,28 @@ def warn_of_too_much(estimator, unit, X, scores):
     estimator : estimator
         Whose scores these are.
 
-    unit : str or Unit
-        What the visible units are.
+    kinds : ndarray of int of shape (n_visible,)
+        Kinds of the visible units.
 
-    X : {ndarray, sparse matrix} of shape (n_samples, n_features)
-        Validated rows. Only those that are states of the units are added up.
+    X : {ndarray, sparse matrix} of shape (n_samples, n_visible)
+        Rows of visible units. Only those that are states of these are added up.
 
     scores : ndarray of shape (n_samples,)
         Log-likelihoods by an estimate of log Z, or bounds on them.
+
+    encode : callable, default=None
+        Makes rows of visible units of those of X, if they are not.
     """
     n_rows = len(scores)
     if n_rows == 0 or scores.max() + np.log(n_rows) < SLACK:
         return
-    if not kinds_of(as_unit(unit)) <= COUNTABLE:
+    if not are(kinds, *COUNTABLE).all():
         return
     highest = np.argsort(scores)[-MOST_ROWS:]
-    rows = dense(X[highest], np.float64)
+    rows = X[highest] if encode is None else encode(X[highest])
+    rows = dense(rows, np.float64)
     rows, places = np.unique(rows, axis=0, return_index=True)
-    states = (rows == np.round(rows)).all(axis=1)
+    states = _are_states(kinds, rows).all(axis=1)
     total = logsumexp(scores[highest][places], b=states)
     if total > SLACK:
         warn(
@@ -84,6 +88,13 @@ def warn_of_too_much(estimator, unit, X, scores):
             f"estimate of log Z is at least {total:.3g} nats too low, and scores are "
             "as much too high: annealing has missed much of the probability."
         )
+
+
+def _are_states(kinds, values):
+    """Tell which values are states of countable units, not means of them."""
+    spins, counts = are(kinds, Kind.SPIN), are(kinds, Kind.POISSON)
+    possible = np.where(spins, np.abs(values) == 1, values >= 0)
+    return possible & (values == np.round(values)) & (counts | (values <= 1))
 
 
 def _digest(*parameters):

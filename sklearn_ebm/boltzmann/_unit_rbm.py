@@ -216,7 +216,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         """
         X, machine = self._check_use(X, exact=True)
         scores = -machine.free_energy(X) - kept_log_z(self)
-        warn_of_too_much(self, self._columns().unit, X, scores)
+        warn_of_too_much(self, self._columns().kinds, X, scores)
         return scores
 
     @unless_bits
