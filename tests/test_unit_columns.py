@@ -211,18 +211,6 @@ def test_values_that_units_cannot_mean_have_a_warning(visible, X, message):
     assert warning.filename == __file__
 
 
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
-def test_bits_that_are_taken_for_spins_are_warned_of(container):
-    bits = np.array([[0.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
-    columns = Columns("spin", bits)
-    with pytest.warns(UserWarning, match=r"columns 0 to 1 .* bits do: .* 2 \* X - 1"):
-        columns.check(RBM(visible="spin"), container(bits))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for X in (2 * bits - 1, bits[1:2], bits - 0.5):
-            columns.check(RBM(visible="spin"), container(X))
-
-
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array, sp.csc_array])
 def test_values_of_long_tables_are_all_looked_at(container):
     # They are looked at a piece at a time, and messages tell rows and ranges of all.

@@ -302,12 +302,6 @@ def _warn_of_values(estimator, X, start, stop, unit):
             f"[{least:.7g}, {largest:.7g}]; scale them, or choose "
             f"another kind of visible units for {title(estimator)}.",
         )
-    elif unit.kind == Kind.SPIN and (least, largest) == (0, 1):
-        warn(
-            f"spin units stand for -1 and 1 but columns {start} to {stop - 1} range "
-            f"over [0, 1], as bits do: give {title(estimator)} 2 * X - 1, or choose "
-            "'bernoulli' for them.",
-        )
     elif isinstance(unit, Categorical) and (odd := _odd_block(unit, X, start, stop)):
         row, column, total = odd
         warn(
