@@ -396,10 +396,12 @@ def refuse_times_and_masks(X, name):
     for dtype in np.ravel(getattr(X, "dtypes", getattr(X, "dtype", None))):
         if getattr(dtype, "kind", None) in ("m", "M"):
             raise TypeError(f"{name} of dtype {dtype} does not hold numbers.")
-    if np.ma.is_masked(X):
+    # (Arrays of pandas have masks of their own, of what is missing.)
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError(
             f"{name} has masked entries, whose masks would be lost. Say what they are: "
-            f"{name}.filled(np.nan) makes them missing values, if the model takes them."
+            f"{name}.astype(float).filled(np.nan) makes them missing values, if the "
+            "model takes them."
         )
 
 

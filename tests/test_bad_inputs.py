@@ -408,13 +408,17 @@ def test_times_are_not_numbers(dtype, estimator, digits):
 
 @every_estimator
 def test_masks_are_not_lost(estimator, digits):
-    X = np.ma.array(digits[:50], mask=False)
-    model = fit(clone(estimator), X)
-    assert_same(model.transform(X), model.transform(digits[:50]))
-    X[3, 4] = np.ma.masked
-    for method in (model.transform, lambda X: fit(clone(estimator), X)):
-        with pytest.raises(ValueError, match=r"masked entries.*filled\(np.nan\)"):
-            method(X)
+    for dtype in (float, int):
+        X = np.ma.array((digits[:50] > 0.5).astype(dtype), mask=False)
+        model = fit(clone(estimator), X)
+        assert_same(model.transform(X), model.transform(X.data))
+        X[3, 4] = np.ma.masked
+        for method in (model.transform, lambda X: fit(clone(estimator), X)):
+            with pytest.raises(ValueError, match="masked entries") as caught:
+                method(X)
+            # What is advised can be done.
+            remedy = re.search(r"X(\.\S*filled\(\S*\))", str(caught.value))[1]
+            assert np.isnan(eval("X" + remedy, {"X": X, "np": np})).sum() == 1
 
 
 @pytest.mark.parametrize("estimator", REGRESSORS)
