@@ -91,6 +91,7 @@ __all__ = [
     "naming",
     "random_generator",
     "random_key",
+    "refuse_masks",
     "refuse_not_finite",
     "refuse_times_and_masks",
     "title",
@@ -396,12 +397,21 @@ def refuse_times_and_masks(X, name):
     for dtype in np.ravel(getattr(X, "dtypes", getattr(X, "dtype", None))):
         if getattr(dtype, "kind", None) in ("m", "M"):
             raise TypeError(f"{name} of dtype {dtype} does not hold numbers.")
+    refuse_masks(
+        X,
+        name,
+        f"{name}.astype(float).filled(np.nan) makes them missing values, if the model "
+        "takes them",
+    )
+
+
+def refuse_masks(values, name, remedy):
+    """Refuse masked entries, of which only what is below the masks would be seen."""
     # (Arrays of pandas have masks of their own, of what is missing.)
-    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(
             f"{name} has masked entries, whose masks would be lost. Say what they are: "
-            f"{name}.astype(float).filled(np.nan) makes them missing values, if the "
-            "model takes them."
+            f"{remedy}."
         )
 
 

@@ -421,6 +421,19 @@ def test_masks_are_not_lost(estimator, digits):
             assert np.isnan(eval("X" + remedy, {"X": X, "np": np})).sum() == 1
 
 
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=name_of)
+def test_masks_of_labels_are_not_lost(estimator, digits):
+    for labels, mark in ((np.arange(15) % 3, -1), (np.array(list("abc") * 5), "?")):
+        y = np.ma.array(labels, mask=False)
+        marked = clone(estimator).set_params(unlabeled=mark, n_iter=1)
+        assert len(marked.fit(digits[:15], y).classes_) == 3
+        y[labels == labels[0]] = np.ma.masked
+        with pytest.raises(ValueError, match="y has masked entries.*filled.mark."):
+            marked.fit(digits[:15], y)
+        # What is advised can be done.
+        assert len(marked.fit(digits[:15], y.filled(mark)).classes_) == 2
+
+
 @pytest.mark.parametrize("estimator", REGRESSORS)
 @pytest.mark.parametrize("dtype", ["datetime64[s]", "timedelta64[s]"])
 def test_times_are_no_targets(dtype, estimator, digits):

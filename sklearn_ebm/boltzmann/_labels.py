@@ -5,12 +5,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from .._training import rows_to_hold_out
-from .._validation import check_given, is_nan, nan_for_na
+from .._validation import check_given, is_nan, nan_for_na, refuse_masks
 
 
 def check_labels(estimator, y):
     """Return the labels, and which of them are known: not `unlabeled`."""
     check_given(estimator, y)
+    refuse_masks(
+        y, "y", "y.filled(mark) with unlabeled=mark makes them rows without a label"
+    )
     labels = nan_for_na(column_or_1d(y, warn=True))
     known = ~_marked(labels, estimator.unlabeled)
     if known.any():
