@@ -1007,3 +1007,50 @@ def test_an_interrupted_fit_does_not_wait_for_its_rotation(
             monkeypatch.undo()
             model.partial_fit(digits[:50])
         assert model.n_iter_ == done
+
+
+@pytest.mark.parametrize("method", ["varimax", "quartimax", "oblimin"])
+@pytest.mark.parametrize("general", [0, 0.3])
+def test_rotations_leave_a_stationary_minimum(method, general):
+    # A general factor and one of two poles, as symmetric blocks of features have them.
+    signs = np.repeat([1, -1], 3)
+    within = 0.6
+    loadings = np.array(
+        [
+            np.full(6, np.sqrt((within + general) / 2)),
+            signs * np.sqrt((within - general) / 2),
+        ]
+    )
+    rotated, correlations = rotate(loadings, method)
+    correlations = np.eye(2) if correlations is None else correlations
+    np.testing.assert_allclose(
+        rotated.T @ correlations @ rotated, loadings.T @ loadings, atol=1e-10
+    )
+    if method == "oblimin":
+        wanted = [np.sqrt(within), 0]
+    else:
+        apart = np.sqrt(within**2 - general**2)
+        wanted = [np.sqrt((within + apart) / 2), np.sqrt((within - apart) / 2)]
+    sizes = np.sort(np.abs(rotated), axis=0)[::-1]
+    np.testing.assert_allclose(sizes, np.transpose([wanted] * 6), atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["varimax", "quartimax"])
+def test_orthogonal_rotations_are_the_best_of_all_angles(method):
+    rng = np.random.RandomState(0)
+    share = 1.0 if method == "varimax" else 0.0
+
+    def criterion(loadings):
+        squares = loadings**2
+        return (squares**2).sum() - share * (squares.sum(axis=1) ** 2).sum() / 6
+
+    # With communalities nearly alike the criterion is flat in the beginning.
+    for size in (1e-4, 1e-2, 1):
+        loadings = np.kron(np.eye(2), np.full((1, 3), 0.8))
+        loadings = loadings + size * rng.standard_normal((2, 6))
+        turn = np.array([[1, 1], [-1, 1]]) / np.sqrt(2)
+        found = criterion(rotate(turn @ loadings, method)[0])
+        angles = np.linspace(0, np.pi / 2, 2001)
+        turns = [[[np.cos(a), np.sin(a)], [-np.sin(a), np.cos(a)]] for a in angles]
+        best = max(criterion(np.array(each) @ loadings) for each in turns)
+        assert found >= best * (1 - 1e-12)

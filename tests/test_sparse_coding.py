@@ -671,3 +671,8 @@ def test_sparse_data_must_be_finite():
     X.data[3] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         SparseCoding(3).fit(X)
+
+
+def test_fit_stops_when_nothing_is_left_to_explain():
+    model = SparseCoding(2, random_state=0).fit(np.zeros((20, 3)))
+    assert model.n_iter_ == 2

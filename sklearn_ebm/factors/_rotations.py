@@ -10,6 +10,8 @@ References
    simple structure", British Journal of Statistical Psychology 17, 1964.
 """
 
+from itertools import combinations
+
 import numpy as np
 from scipy import linalg, optimize
 
@@ -18,6 +20,8 @@ from ._gaussian import one_thread_if_small
 ORTHOGONAL = ("varimax", "quartimax")
 OBLIQUE = ("promax", "oblimin")
 MAX_ITER = 1000
+# In radians.
+LEAST_ANGLE = 1e-8
 # Relative precision of the criterion.
 TOL = 1e-12
 # Power of varimax loadings that promax aims at, as is usual.
@@ -61,15 +65,31 @@ def rotate(components, method):
 
 
 def _orthogonal(loadings, method):
-    """Orthogonal rotation (q, q) of loadings (D, q), by steps to the nearest one."""
-    rotation, value = np.eye(loadings.shape[1]), 0.0
-    share = 1.0 if method == "varimax" else 0.0
+    """Orthogonal rotation (q, q) of loadings (D, q), plane by plane.
+
+    In the plane of two factors the criterion is a cosine of four times the angle, whose
+    maximum is known: no step is too short, and none stays where it is smallest.
+    """
+    rotated, rotation = loadings.copy(), np.eye(loadings.shape[1])
+    share = 1 / len(loadings) if method == "varimax" else 0.0
     for _ in range(MAX_ITER):
-        rotated = loadings @ rotation
-        gradient = rotated**3 - share * rotated * (rotated**2).mean(axis=0)
-        left, singular, right = linalg.svd(loadings.T @ gradient)
-        rotation, last, value = left @ right, value, singular.sum()
-        if value <= last * (1 + TOL):
+        largest = 0.0
+        for pair in combinations(range(len(rotation)), 2):
+            x, y = rotated[:, pair].T
+            u, v = x**2 - y**2, 2 * x * y
+            sine = 2 * (u @ v - share * u.sum() * v.sum())
+            cosine = u @ u - v @ v - share * (u.sum() ** 2 - v.sum() ** 2)
+            angle = np.arctan2(sine, cosine) / 4
+            # (Where all angles are alike, this one would be of rounding alone.)
+            turns = np.hypot(sine, cosine) > TOL * (u @ u + v @ v)
+            if turns and abs(angle) > LEAST_ANGLE:
+                turn = np.array(
+                    [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+                )
+                rotated[:, pair] = rotated[:, pair] @ turn
+                rotation[:, pair] = rotation[:, pair] @ turn
+                largest = max(largest, abs(angle))
+        if largest == 0:
             break
     return rotation
 
@@ -95,7 +115,8 @@ def _oblimin(loadings):
     Direct quartimin, oblimin with gamma 0 [2], by L-BFGS: gradient projection may creep
     for thousands of steps. Axes are of any length on the way; their directions count.
     """
-    axes = np.eye(loadings.shape[1])
+    # (Factors as they come may be a stationary point that is no minimum.)
+    axes = _orthogonal(loadings, "quartimax")
     unit = _quartimin(loadings, axes)[0] or 1.0
 
     def criterion(flat):

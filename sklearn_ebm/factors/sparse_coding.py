@@ -612,8 +612,9 @@ def _fitted(learner, passes):
 
 
 def _has_settled(passes, tol):
-    """Whether the last pass lowered the objective by less than tol, relatively."""
+    """Whether the last pass lowered the objective by no more than tol, relatively."""
     if tol == 0 or len(passes) < 2:
         return False
     before, now = passes[-2][0], passes[-1][0]
-    return before - now < tol * now
+    # (Also when there is nothing left to lower.)
+    return before - now <= tol * now
