@@ -20,8 +20,6 @@ from ._gaussian import one_thread_if_small
 ORTHOGONAL = ("varimax", "quartimax")
 OBLIQUE = ("promax", "oblimin")
 MAX_ITER = 1000
-# In radians.
-LEAST_ANGLE = 1e-8
 # Relative precision of the criterion.
 TOL = 1e-12
 # Power of varimax loadings that promax aims at, as is usual.
@@ -73,23 +71,22 @@ def _orthogonal(loadings, method):
     rotated, rotation = loadings.copy(), np.eye(loadings.shape[1])
     share = 1 / len(loadings) if method == "varimax" else 0.0
     for _ in range(MAX_ITER):
-        largest = 0.0
+        settled = True
         for pair in combinations(range(len(rotation)), 2):
             x, y = rotated[:, pair].T
             u, v = x**2 - y**2, 2 * x * y
             sine = 2 * (u @ v - share * u.sum() * v.sum())
             cosine = u @ u - v @ v - share * (u.sum() ** 2 - v.sum() ** 2)
-            angle = np.arctan2(sine, cosine) / 4
-            # (Where all angles are alike, this one would be of rounding alone.)
-            turns = np.hypot(sine, cosine) > TOL * (u @ u + v @ v)
-            if turns and abs(angle) > LEAST_ANGLE:
+            gain = np.hypot(sine, cosine) - cosine
+            if gain > TOL * (u @ u + v @ v):
+                angle = np.arctan2(sine, cosine) / 4
                 turn = np.array(
                     [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
                 )
                 rotated[:, pair] = rotated[:, pair] @ turn
                 rotation[:, pair] = rotation[:, pair] @ turn
-                largest = max(largest, abs(angle))
-        if largest == 0:
+                settled = False
+        if settled:
             break
     return rotation
 
