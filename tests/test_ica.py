@@ -820,6 +820,41 @@ def test_scale_of_the_data_changes_nothing_else(n_components, solver, exponent):
     assert_allclose(moved, densities, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("dtype, most", [(np.float64, 1e30), (np.float32, 1e12)])
+@pytest.mark.parametrize("solver", ["auto", "eigh", "svd"])
+def test_features_of_very_different_scales_keep_their_sources(solver, dtype, most):
+    X, _ = mixtures("super")
+    X = X.astype(dtype)
+    scale = np.array([1 / most, 3, most], dtype)
+    model = ICA(whiten_solver=solver, random_state=0)
+    # (Whitened in other coordinates, the search begins elsewhere.)
+    wanted = model.fit(X).transform(X), model.score_samples(X)
+    found = model.fit(X * scale).transform(X * scale)
+    similar = np.abs(np.corrcoef(found.T, wanted[0].T)[:3, 3:])
+    assert_allclose(np.sort(similar, axis=1)[:, -1], 1, atol=1e-3)
+    back = model.inverse_transform(found) / scale
+    assert_allclose(back, X, atol=1e3 * np.finfo(dtype).eps * np.abs(X).max())
+    moved = model.score_samples(X * scale) + np.log(scale.astype(float)).sum()
+    assert_allclose(moved.mean(), wanted[1].mean(), rtol=1e-3)
+    in_training = model.history_["log_likelihood"][-1]
+    assert_allclose(model.score(X * scale), in_training, rtol=1e-4)
+    # What is rounding remains no direction.
+    flat = X.copy()
+    flat[:, 0] = 1 + np.finfo(dtype).eps * (np.arange(len(X)) % 2)
+    assert model.fit(flat).components_.shape == (2, 3)
+
+
+def test_a_last_iteration_that_arrives_has_converged():
+    X, _ = mixtures("super")
+    model = ICA(max_iter=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X)
+    assert model.history_["gradient"][-1] < model.tol
+    with pytest.warns(ConvergenceWarning, match="1 iterations"):
+        model.set_params(tol=model.history_["gradient"][-1] / 2).fit(X)
+
+
 @pytest.mark.parametrize("whiten", ["unit-variance", False])
 @pytest.mark.parametrize(
     "dtype, scale",

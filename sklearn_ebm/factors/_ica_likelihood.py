@@ -195,7 +195,8 @@ def maximise(Z, W, names, *, adaptive, max_iter, tol):
             if chosen is not None:
                 sources, memory, converged, stop = chosen, Memory(), False, False
                 now = moments(Z, W, sources)
-        yield State(W, sources.names, now.loss, now.slope, converged)
+        there = converged or now.slope < tol  # (a last iteration may have come there)
+        yield State(W, sources.names, now.loss, now.slope, there)
         if stop:
             return
 

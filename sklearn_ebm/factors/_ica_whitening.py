@@ -14,6 +14,8 @@ N_ROWS = 4096
 # Data that spread over less, by their dtype, or over more than the inverse of it, have
 # variances (in float64) or filters that no number can hold.
 LEAST_SPREAD = {"float64": 1e-140, "float32": 1e-30}
+# Spacings of floats by which a feature that does not vary may seem to.
+N_EPS = 100
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,11 @@ class Whitening:
         return -n_outside / 2 * (1 + np.log(2 * np.pi * self.noise_variance))
 
 
-def principal_components(X, mean, solver):
+def principal_components(X, mean, solver, scale=1.0):
     """Variances of the principal components, largest first, and their directions.
 
-    Also the rank: how many variances are not rounding errors.
+    Also the rank: how many variances are not rounding errors. With the solver "svd",
+    those of features divided by `scale`.
     """
     n, n_features = X.shape
     eps, eps_data = np.finfo(np.float64).eps, np.finfo(X.dtype).eps
@@ -72,7 +75,7 @@ def principal_components(X, mean, solver):
         variances, vectors = variances[::-1], vectors[:, ::-1].T
         floor = n_features * eps
     else:
-        centred = X.astype(np.float64) - mean
+        centred = (X.astype(np.float64) - mean) / scale
         _, singular, vectors = linalg.svd(centred, full_matrices=False)
         variances = singular**2 / n
     # Features of float32 depend on one another to within their own rounding.
@@ -80,6 +83,16 @@ def principal_components(X, mean, solver):
         floor = max(floor, n_features * eps_data**2)
     rank = int((variances > floor * variances[0]).sum())
     return np.maximum(variances, 0), vectors, rank
+
+
+def _scale(X, mean):
+    """Standard deviations of features, infinity where they are only rounding."""
+    total = np.zeros(len(mean))
+    for batch in gen_batches(len(X), N_ROWS):
+        total += np.square(X[batch] - mean).sum(axis=0)
+    scale = np.sqrt(total / len(X))
+    rounding = N_EPS * np.finfo(X.dtype).eps * np.abs(mean)
+    return np.where(scale > rounding, scale, np.inf)
 
 
 def second_moment(X, mean):
@@ -112,8 +125,15 @@ def whitening_of(X, n_components, solver, many):
     Returns the whitening and the number of components of ICA: more than there are
     principal components only if `many`, otherwise with a warning that there are fewer.
     """
-    mean = X.mean(axis=0, dtype=np.float64)
+    n_features = X.shape[1]
+    mean, scale = X.mean(axis=0, dtype=np.float64), np.ones(n_features)
     variances, vectors, rank = principal_components(X, mean, solver)
+    if rank < n_features <= (n_components or n_features):
+        # Where no direction is to be left out, those of small features count as well.
+        standard = _scale(X, mean)
+        found = principal_components(X, mean, "svd", standard)
+        if found[2] == n_features:
+            (variances, vectors, rank), scale = found, standard
     n_components = n_components or rank
     if n_components > rank and not many:
         warn(
@@ -129,10 +149,10 @@ def whitening_of(X, n_components, solver, many):
     outside = variances[n_kept:].sum() if rank > n_kept else 0.0
     whitening = Whitening(
         mean,
-        directions / deviations,
-        (directions * deviations).T,
+        directions / deviations / scale,
+        (directions * deviations * scale).T,
         np.eye(n_kept),
-        -float(np.log(deviations).sum()),
+        -float(np.log(deviations).sum() + np.log(scale).sum()),
         float(outside / n_outside) if n_outside else 0.0,
     )
     return whitening, n_components
