@@ -13,6 +13,8 @@ __all__ = ["TrainingMonitor"]
 # that are looked at site by site, which takes much longer.
 MONITOR_ROWS = 500
 DEAR_ROWS = 100
+# Names of the parts of a fit that are logged: those of sparse coding are passes.
+TASKS = "epoch", "pass"
 # A hidden unit whose probability of being on stays within this of 0 or of 1 for
 # every row of the sample is dead or saturated.
 IDLE = 0.01
@@ -53,8 +55,9 @@ class TrainingMonitor(ScoringMonitor):
     Notes
     -----
     The logs come from `get_logs`, as described for
-    `sklearn.callback.ScoringMonitor`: ``get_logs().data`` has a dict for every
-    epoch of the last fit (of the outermost estimator).
+    `sklearn.callback.ScoringMonitor`: ``get_logs().data`` has a dict for every epoch
+    (of `SparseCoding`, every pass over the data) of the last fit (of the outermost
+    estimator).
 
     `DBNTransformer`, and `DBNClassifier` with ``objective="generative"``, train
     machines one after the other, whose epochs are not logged: `history_` has them
@@ -102,7 +105,7 @@ class TrainingMonitor(ScoringMonitor):
         Exception
             Whatever `scoring` raises.
         """
-        if context.task_name == "epoch":
+        if context.task_name in TASKS:
             # Its own kind scores nothing without y.
             super().on_fit_task_end(
                 estimator, context, X=X, y=(), fitted_estimator=fitted_estimator

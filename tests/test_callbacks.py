@@ -22,6 +22,7 @@ from sklearn_ebm import (
     DBMTransformer,
     DBNClassifier,
     DBNTransformer,
+    SparseCoding,
 )
 from sklearn_ebm.monitoring import TrainingMonitor
 
@@ -390,6 +391,17 @@ def test_monitor_logs_the_history(estimator, digits, training_monitor):
     model.history_ = plain.history_
     assert_same(outputs(model, digits), outputs(plain, digits))
     assert_same(model._state, plain._state)
+
+
+@pytest.mark.parametrize("batch_size", [None, 20])
+def test_monitor_logs_passes_of_sparse_coding(batch_size, digits, training_monitor):
+    monitor = training_monitor()
+    model = SparseCoding(5, batch_size=batch_size, max_iter=4, tol=0, random_state=0)
+    model.set_callbacks(monitor).fit(digits[:100])
+    log = monitor.get_logs().data
+    assert len(log) == model.n_iter_ == 4
+    for name, entries in model.history_.items():
+        assert [one_pass[name] for one_pass in log] == entries, name
 
 
 def test_monitor_logs_a_score(digits, training_monitor):
