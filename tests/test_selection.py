@@ -1,5 +1,7 @@
 """The number of factors, and its picture."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
@@ -27,6 +29,19 @@ def plt():
 
     yield plt
     plt.close("all")
+
+
+@pytest.mark.parametrize("estimator", [FactorAnalysis(), ProbabilisticPCA()])
+def test_as_many_factors_as_rows_are_warned_of(estimator):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 2)) @ rng.normal(size=(2, 50)) + rng.normal(size=(20, 50))
+    with pytest.warns(UserWarning, match="19 components in 20 rows.*criterion='cv'"):
+        assert select_n_components(estimator, X, range(20)).n_components == 19
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        assert select_n_components(estimator, X, range(10)).n_components == 2
+        held_out = select_n_components(estimator, X, range(10), criterion="cv")
+    assert held_out.n_components < 4
 
 
 @pytest.mark.parametrize("estimator", [FactorAnalysis(), ProbabilisticPCA()])

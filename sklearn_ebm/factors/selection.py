@@ -8,6 +8,7 @@ from sklearn.model_selection import check_cv, cross_val_score
 from sklearn.utils.validation import check_array
 
 from .._validation import check_choice, check_count, refuse_times_and_masks
+from .._warning import warn
 from ._base import GaussianFactors
 
 __all__ = ["Selection", "select_n_components"]
@@ -96,10 +97,19 @@ def select_n_components(estimator, X, candidates, *, criterion="bic", cv=5):
         instance), or the `fit` of the estimator refuses X (for NaN or infinity, for
         instance).
 
+    Warns
+    -----
+    UserWarning
+        If "bic" finds at least half as many components as there are rows.
+
     Notes
     -----
     A rotation of the factors is free, so that
     ``n_components * (n_components - 1) / 2`` loadings do not count as parameters.
+
+    The information criterion counts on many rows for each component. The likelihood has
+    no bound where there are as many components as rows, less one, if that is fewer than
+    there are features.
 
     Examples
     --------
@@ -131,7 +141,15 @@ def select_n_components(estimator, X, candidates, *, criterion="bic", cv=5):
             found = cross_val_score(model, X, cv=splits, error_score="raise")
             scores.append(found.mean())
             errors.append(_standard_error(found))
-    return Selection(candidates, np.array(scores), np.array(errors), criterion)
+    found = Selection(candidates, np.array(scores), np.array(errors), criterion)
+    if criterion == "bic" and 0 < len(X) <= 2 * found.n_components:
+        warn(
+            f"The information criterion has found {found.n_components} components in "
+            f"{len(X)} rows, of which it needs many more. Where the likelihood of many "
+            "components has no bound, it says nothing: take criterion='cv', or smaller "
+            "candidates."
+        )
+    return found
 
 
 def _check_model(estimator, criterion):
