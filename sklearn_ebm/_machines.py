@@ -13,7 +13,7 @@ from ._gibbs import Purpose
 from ._products import product
 from ._units import Kind, Wanted, evaluate
 from ._validation import dense
-from .units import as_unit
+from .units import are, as_unit, kinds_by_column
 
 # Rows that are worked on at a time where a dense copy of them is needed, and numbers:
 # of wide data, fewer rows.
@@ -101,12 +101,7 @@ class Machine:
         self.bias = np.asarray(layers.biases[0], np.float64)
         self.up = Way(hidden, weights, layers.biases[1])
         self.down = Way(visible, weights.T, layers.biases[0])
-        self.gaussian = np.concatenate(
-            [
-                np.full(n, kind == Kind.GAUSSIAN)
-                for kind, n, _ in visible._groups(len(self.bias))
-            ]
-        )
+        self.gaussian = are(kinds_by_column(visible, len(self.bias)), Kind.GAUSSIAN)
 
     def free_energy(self, X):
         """Free energy of rows of visible units."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from ._products import product
 from ._units import Kind
-from .units import Mixed, are, as_unit, check_pair, with_gaussian
+from .units import Mixed, are, as_unit, check_pair, kinds_by_column, with_gaussian
 
 __all__ = ["Layered"]
 
@@ -299,9 +299,9 @@ def _check_coupling(layers):
 
 def _deviations(unit, n_units):
     """Standard deviations of Gaussian units by themselves, 0 for others."""
-    kinds = [np.full(n, int(kind)) for kind, n, _ in unit._groups(n_units)]
+    gaussian = are(kinds_by_column(unit, n_units), Kind.GAUSSIAN)
     _, variance = unit._gaussian(n_units)
-    return np.where(are(np.concatenate(kinds), Kind.GAUSSIAN), np.sqrt(variance), 0.0)
+    return np.where(gaussian, np.sqrt(variance), 0.0)
 
 
 def counted_from_origins(layers):

@@ -490,6 +490,26 @@ def kinds_of(unit):
     return {unit.kind}
 
 
+def kinds_by_column(unit, n_columns):
+    """Return the kind of every column of a layer.
+
+    Parameters
+    ----------
+    unit : Unit
+        What the layer holds.
+
+    n_columns : int
+        Number of its columns.
+
+    Returns
+    -------
+    kinds : ndarray of int of shape (n_columns,)
+        The kinds.
+    """
+    groups = unit._groups(n_columns)
+    return np.concatenate([np.full(n, int(kind)) for kind, n, _ in groups])
+
+
 def any_unbounded(*units):
     """Tell whether states of any of these units can be as large as they like.
 

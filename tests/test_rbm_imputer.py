@@ -499,7 +499,6 @@ def test_counts_begin_with_a_lower_rate():
     for params, wanted in [
         ({}, 0.05),
         ({"visible": [(slice(1), "poisson"), (slice(1, None), "gaussian")]}, 0.003),
-        ({"hidden": "poisson", "visible": "categorical"}, 0.003),
         ({"visible": "poisson", "learning_rate": 0.02}, 0.02),
     ]:
         model = RBMImputer(4, n_iter=1, random_state=0, **params)

@@ -1,6 +1,7 @@
 """Estimators with units of any kinds: RBM and GaussianRBM."""
 
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -41,7 +42,11 @@ from sklearn_ebm import (
     RBMImputer,
 )
 from sklearn_ebm._units import Kind
-from sklearn_ebm.boltzmann._normaliser import _are_states, warn_of_too_much
+from sklearn_ebm.boltzmann._normaliser import (
+    _are_states,
+    warn_if_stray,
+    warn_of_too_much,
+)
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import log_likelihood, log_partition
 from sklearn_ebm.samplers import Gibbs
@@ -897,7 +902,6 @@ def test_counts_begin_with_a_lower_rate():
     for given, wanted in [
         ({}, 0.1),
         ({"visible": "gaussian"}, 0.1),
-        ({"hidden": "poisson"}, 0.01),
         ({"visible": [([0], "poisson"), ([1, 2], "bernoulli")]}, 0.01),
         ({"visible": "poisson", "learning_rate": 0.02}, 0.02),
     ]:
@@ -943,6 +947,135 @@ def test_wide_deep_machines_learn_large_counts_by_default():
         bound = model._deep(float).bound(test).mean()
         for estimate in (log_z.forward, log_z.reverse):
             assert independent + 10 < bound - estimate < -20
+
+
+def spins_that_agree(n_rows=400, n_spins=12):
+    """Spins that nearly all follow one normal variable, and what they are alone."""
+    rng = generator(680)
+    X = rng.normal(size=(n_rows, 1)) + 0.3 * rng.normal(size=(n_rows, n_spins))
+    X = np.where(X > 0, 1.0, -1.0)
+    p = (X > 0).mean(axis=0)
+    return X, np.where(X > 0, np.log(p), np.log(1 - p)).sum(axis=1).mean()
+
+
+UNBOUNDED = "gaussian", "relu", "poisson"
+
+
+@pytest.mark.parametrize("hidden", UNBOUNDED)
+def test_hidden_units_without_bounds_begin_with_a_lower_rate(hidden):
+    usual = 0.01 if hidden == "poisson" else 0.1
+    X, _ = spins_that_agree(300)
+    real = 100 * generator(681).normal(size=(300, 1))
+    cases = [
+        (X, "spin"),
+        (X > 0, [(slice(0, 12), "bernoulli")]),
+        (X[:, :2] > 0, [([0, 1], "categorical")]),
+    ]
+    if hidden != "poisson":  # which has no distribution with these
+        mixed = [(slice(0, 12), "spin"), ([12], "gaussian")]
+        cases.append((np.hstack([X, real]), mixed))
+    for rows, visible in cases:
+        units = rows[:, :12].astype(float)
+        if rows.shape[1] == 2:
+            units = np.hstack([1 - units, units])
+        largest = np.linalg.eigvalsh(np.cov(units.T, bias=True))[-1]
+        assert largest > 0.5
+        wanted = pytest.approx(usual * 0.3 / largest, rel=1e-3)
+        rbm = RBM(4, visible=visible, hidden=hidden, n_iter=1, random_state=0)
+        assert rbm.fit(rows).history_["learning_rate"] == [wanted]
+        rbm.set_params(warm_start=True).fit(rows)
+        assert rbm.history_["learning_rate"] == [wanted] * 2
+        # In parts, it is not higher in the end.
+        parts = clone(rbm)
+        for part in np.split(rows, 10):
+            parts.partial_fit(part)
+        assert (
+            0.5 * wanted.expected
+            < parts.history_["learning_rate"][-1]
+            < (1.02 * wanted.expected)
+        )
+        # The imputer does not see some of it.
+        imputer = RBMImputer(4, visible=visible, hidden=hidden, n_iter=1)
+        holes = rows.astype(float)
+        holes[::50, 0] = np.nan
+        begun = imputer.set_params(random_state=0).fit(holes).rbm_.learning_rate
+        usual_here = 0.003 if hidden == "poisson" else 0.05
+        assert begun == pytest.approx(usual_here / usual * wanted.expected, rel=0.05)
+    # Where nothing varies, or little does, it is the usual one.
+    for quiet in (np.ones((20, 3)), np.eye(20)[:, :3]):
+        rbm = RBM(4, hidden=hidden, n_iter=1, random_state=0).fit(quiet)
+        assert rbm.history_["learning_rate"] == [usual]
+
+
+@pytest.mark.parametrize("hidden", UNBOUNDED)
+def test_hidden_units_without_bounds_learn_spins_that_agree(hidden):
+    """With usual rates and without jumps: thousands of nats below independent spins."""
+    X, independent = spins_that_agree()
+    for seed in range(3):
+        model = RBM(50, visible="spin", hidden=hidden, random_state=seed)
+        if hidden == "poisson":  # whose low rate leaves the plateau late
+            model.set_params(n_iter=50)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            model.fit(X)
+        log_z = log_partition(model, "exact")
+        assert log_likelihood(model, X, log_z).value > independent + 2
+
+
+@pytest.mark.parametrize("hidden", UNBOUNDED)
+def test_chains_of_hidden_units_without_bounds_jump(hidden):
+    """Without jumps, some of these models end hundreds of nats lower, and more."""
+    X, independent = spins_that_agree()
+    for seed in range(3):
+        model = RBM(50, visible="spin", hidden=hidden, random_state=seed)
+        # Ten times the default, and more.
+        model.set_params(learning_rate=0.01 if hidden == "poisson" else 0.1).fit(X)
+        log_z = log_partition(model, "exact")
+        assert log_likelihood(model, X, log_z).value > independent - 5
+
+
+@pytest.mark.parametrize("hidden", ["bernoulli", *UNBOUNDED])
+def test_models_that_were_led_away_from_the_data_are_warned_of(hidden):
+    X, _ = spins_that_agree()
+    model = RBM(50, visible="spin", hidden=hidden, learning_rate=0.5, random_state=0)
+    with pytest.warns(
+        ConvergenceWarning, match="far from the data.* was 0.5"
+    ) as caught:
+        model.fit(X)
+    said = [str(each.message) for each in caught if "far from" in str(each.message)]
+    most, alone = (float(number) for number in re.findall(r"-[\d.]+e?[+\d]*", said[0]))
+    # Both are means over 32 of the rows.
+    rows = X[np.linspace(0, 399, 32).astype(int)]
+    log_p = np.log((1 + rows * X.mean(axis=0)) / 2).sum(axis=1)
+    assert alone == pytest.approx(log_p.mean(), abs=0.01)
+    value = log_likelihood(model, rows, log_partition(model, "exact")).value
+    assert value < 0.99 * most < alone
+    # Nothing is known of the densities of other units.
+    visible = [(slice(0, 11), "spin"), ([11], "gaussian")]
+    if hidden != "poisson":
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            model.set_params(visible=visible).fit(X)
+
+
+def test_states_that_are_far_from_all_rows_are_found():
+    # The field of a unit comes back to all bits: from a row with one bit, at once.
+    X = np.eye(12)
+    model = RBM(1, hidden="gaussian", n_iter=0, random_state=0).fit(X)
+    model.intercept_visible_[:] = 0
+    for weight, far in [(5.0, True), (0.1, False)]:
+        model.components_[:] = weight
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warn_if_stray(model, X, 0.1)
+        assert len(caught) == far
+    # The states of all bits and of one are 143 * 25 / 2 nats apart.
+    model.components_[:] = 5
+    with pytest.warns(ConvergenceWarning, match=r"is -1\.79e\+03 nats at most"):
+        warn_if_stray(model, X, 0.1)
+    # Probabilities stand for bits, here for no others than these.
+    with pytest.warns(ConvergenceWarning, match=r"is -1\.79e\+03 nats at most"):
+        warn_if_stray(model, sp.csr_array((1 - 1e-12) * X), 0.1)
 
 
 def test_scores_that_cannot_be_right_are_warned_of():

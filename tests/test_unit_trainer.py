@@ -7,6 +7,7 @@ from scipy.special import logsumexp
 from threadpoolctl import threadpool_limits
 
 import reference_units
+from common import all_states
 from reference import chi_square_p_value, generator, state_numbers
 from sklearn_ebm._openmp import openmp_enabled
 from sklearn_ebm._rows import Rows
@@ -50,12 +51,14 @@ HIDDEN = {
     "gaussian": Gaussian(),
     "relu": ReLU(),
     "categorical": Categorical(4),
+    "poisson": Poisson(),
 }
+FINITE = "bernoulli", "spin", "categorical"
 PAIRS = [
     (v, h)
     for v in VISIBLE
     for h in HIDDEN
-    if v != "poisson" or h not in ("gaussian", "relu")
+    if v in FINITE or h in FINITE or "poisson" not in (v, h)
 ]
 ALL_OPTIONS = {
     "momentum": 0.5,
@@ -506,6 +509,32 @@ def test_jumps_leave_the_model_as_it_is(seed, share):
     wanted = np.zeros(8)
     wanted[numbers] = p
     assert chi_square_p_value(counts, wanted) > 1e-3
+
+
+@pytest.mark.parametrize("hidden", ["gaussian", "relu", "poisson"])
+def test_jumps_to_hidden_states_without_bounds_leave_the_model_as_it_is(hidden):
+    case = Case(
+        "spin", hidden, sizes=(3, 2), n_rows=200, batch_size=20, jumps=True,
+        n_chains=4000, scale=0.7, centred=False,
+    )  # fmt: skip
+    case.X[...] = 1  # of one mode alone
+    weights, c, b, _ = case.twin.machine
+    states = 2 * all_states(3) - 1.0
+    log_p = states @ b + [
+        case.hidden.log_partition(field[np.newaxis])[0]
+        for field in states @ weights + c
+    ]
+    p = np.exp(log_p - logsumexp(log_p))
+    begun = states[generator(648).choice(8, 4000, p=p)]
+    case.trainer.set_chains(case.hidden.sample(begun @ weights + c, random_state=1))
+    for _ in range(50):  # with a jump in every 64 minibatches
+        case.trainer.begin_epoch(case.order, np.zeros(10))
+        case.trainer.run(0, 10)
+    fields = case.trainer.chains() @ weights.T + b
+    seen = state_numbers(case.unit.sample(fields, random_state=2) > 0)
+    wanted = np.zeros(8)
+    wanted[state_numbers(states > 0)] = p
+    assert chi_square_p_value(np.bincount(seen, minlength=8), wanted) > 1e-3
 
 
 @pytest.mark.parametrize("jumps", [False, True])

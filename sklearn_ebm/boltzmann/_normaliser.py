@@ -1,16 +1,20 @@
-"""The normaliser that scores of a fitted model need: found once, and kept."""
+"""The normaliser that scores of a fitted model need, and what tells of its size."""
 
 from hashlib import sha256
 
 import numpy as np
 from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
 
+from .._machines import Machine, some_rows, weighted_sums
 from .._unit_paths import state_counts
 from .._units import Kind
 from .._validation import dense, title
 from .._warning import warn
 from ..likelihood import log_partition
-from ..units import are
+from ..samplers._paths import LEAST_RATE
+from ..units import are, as_unit, kinds_by_column
+from ._starts import bias_for
 
 # What an estimate of log Z takes when a score is asked for.
 BETAS, N_RUNS, SEED = 1000, 100, 0
@@ -20,6 +24,9 @@ MOST_STATES = 2**14
 COUNTABLE = Kind.BERNOULLI, Kind.SPIN, Kind.CATEGORICAL, Kind.POISSON
 # Rows that are added up, at most, and nats by which good estimates may be wrong.
 MOST_ROWS, SLACK = 1000, 0.1
+# Chains that look for states far from the data, their sweeps, and nats by which a model
+# may seem to be worse.
+N_CHAINS, N_SWEEPS, SURE = 32, 3, 1.0
 
 
 def kept_log_z(model, keeper=None):
@@ -87,6 +94,55 @@ def warn_of_too_much(estimator, kinds, X, scores, encode=None):
             f"{np.exp(total):.3g} times all the probability that there is. The "
             f"estimate of log Z is at least {total:.3g} nats too low, and scores are "
             "as much too high: annealing has missed much of the probability."
+        )
+
+
+def warn_if_stray(estimator, X, learning_rate):
+    """Warn if a fitted machine is certainly worse than independent features.
+
+    No state has more than all probability, so that the log-likelihood of rows is at
+    most by how much the free energy of any state lies above theirs. States are looked
+    for along chains from some rows; what has all the probability is soon found.
+
+    Parameters
+    ----------
+    estimator : TrainedRBM
+        The machine. Nothing is said of visible units with densities.
+
+    X : {ndarray, sparse matrix} of shape (n_samples, n_visible)
+        What it was trained on.
+
+    learning_rate : float
+        How it was trained.
+    """
+    layers = estimator._layered()
+    unit = as_unit(layers.units[0])
+    kinds = kinds_by_column(unit, X.shape[1])
+    if not are(kinds, *COUNTABLE).all():
+        return
+    rows = dense(some_rows(X, N_CHAINS), np.float64)
+    # Probabilities stand for bits.
+    draws = np.random.default_rng(SEED).random(rows.shape) < rows
+    rows = np.where(are(kinds, Kind.BERNOULLI), draws, rows)
+    if not _are_states(kinds, rows).all():
+        return
+    bias = bias_for(kinds, estimator.visible_mean_.astype(float), LEAST_RATE)
+    alone = (weighted_sums(rows, bias) - unit.energy(rows)).mean()
+    alone -= unit.log_partition(bias[np.newaxis])[0]
+    machine = Machine(layers)
+    states = rows.astype(machine.dtype)
+    energies = [machine.free_energy(states)]
+    for step in range(N_SWEEPS):
+        states = machine.sweep(states, SEED, step)[1]
+        energies.append(machine.free_energy(states))
+    most = np.min(energies) - energies[0].mean()
+    if most < alone - SURE:
+        warn(
+            f"Nearly all the probability of {title(estimator)} lies in states far from "
+            f"the data: the log-likelihood of a row is {most:.3g} nats at most, and "
+            f"{alone:.3g} with independent features (means over {len(rows)} rows). "
+            f"Lower learning_rate, which was {learning_rate:.3g}, or raise n_chains.",
+            ConvergenceWarning,
         )
 
 

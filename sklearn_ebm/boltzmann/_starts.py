@@ -12,7 +12,7 @@ from .._passes import activate
 from .._products import product
 from .._units import Kind, Wanted, evaluate
 from .._validation import dense
-from ..units import are
+from ..units import UNBOUNDED, are
 
 # Gaussian features start as sums of wide steps: from small weights training would
 # have to find its way off a plateau, because independent normal variables, as which it
@@ -45,6 +45,9 @@ MANY, WIDE = 10.0, 50
 # Bound on the gradient of a weight between real values or counts and hidden units:
 # a row far out moves a weight by no more than learning_rate.
 CLIP = 1.0
+# Variance of bits, spins or categories below hidden units without bounds from which on
+# learning rates fall in proportion; steps of power iteration that find it.
+STEADY, N_POWERS = 0.3, 30
 
 
 def rate_of_counts(rate, kinds, means, n_hidden):
@@ -68,6 +71,66 @@ def rate_of_counts(rate, kinds, means, n_hidden):
     """
     largest = np.max(means[are(kinds, Kind.POISSON)], initial=0.0)
     return rate * MANY / max(MANY, largest * max(1, n_hidden / WIDE))
+
+
+def steady_rate(rate, variance):
+    """Return a learning rate at which hidden units without bounds are steady.
+
+    Their means grow with their fields, and so the gradient of a weight with the weight:
+    in a minibatch, weights grow by a share of themselves, `rate` times the variance of
+    the data along them, or shrink by one, `rate` times that of the model. Where a share
+    is not small they leap, and with them all units that hear them.
+
+    Parameters
+    ----------
+    rate : float
+        Learning rate.
+
+    variance : float
+        What `largest_variance` says of the bits, spins and categories.
+
+    Returns
+    -------
+    rate : float
+        The same one, or a lower one.
+    """
+    return rate * STEADY / max(STEADY, variance)
+
+
+def largest_variance(kinds, rows, mean):
+    """Return how much bits, spins and categories vary, where they vary most.
+
+    Parameters
+    ----------
+    kinds : ndarray of int of shape (n_visible,)
+        Kinds of visible units. Only those of a finite number of states matter.
+
+    rows, mean : ndarray of shape (n_rows, n_visible) and (n_visible,)
+        Rows of a data set, and the mean of all of it.
+
+    Returns
+    -------
+    variance : float
+        Mean square of the rows less the mean along a unit vector, the one with the
+        largest.
+    """
+    finite = ~are(kinds, *UNBOUNDED)
+    rows = rows[:, finite] - mean[finite]
+    along, variance = rows[np.square(rows).sum(axis=1).argmax()], 0.0
+    # (Not by LAPACK, whose sums depend on the number of threads.)
+    for _ in range(N_POWERS if along.any() else 0):
+        along = along / np.sqrt(np.square(along).sum())
+        along = weighted_sums(rows.T, weighted_sums(rows, along)) / len(rows)
+        variance = float(np.sqrt(np.square(along).sum()))
+    return variance
+
+
+def training_rows(X, division, n):
+    """Return n of the rows that are trained on, dense, spread over all of them."""
+    numbers = np.arange(X.shape[0])
+    if np.ndim(division.training):
+        numbers = division.training
+    return dense(X[some_rows(numbers, n)], np.float64)
 
 
 def log_odds(mean, n_rows):
@@ -175,10 +238,8 @@ def wide_rates(components, X, division, start, learned):
         FREQUENT where the kurtosis of the data along the step is smaller than that
         of as many normal numbers would be, otherwise RARE.
     """
-    numbers = some_rows(np.arange(X.shape[0]), TAIL_ROWS)
-    if np.ndim(division.training):
-        numbers = some_rows(division.training, TAIL_ROWS)
-    rows = dense(X[numbers], np.float64)[:, learned] - division.column_means[learned]
+    rows = training_rows(X, division, TAIL_ROWS)[:, learned]
+    rows -= division.column_means[learned]
     rows /= start["visible_scale"][learned]
     steps = np.ascontiguousarray(components[:, learned].T, dtype=np.float64)
     along = product(np.ascontiguousarray(rows), steps)

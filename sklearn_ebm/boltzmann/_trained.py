@@ -39,6 +39,7 @@ from ..monitoring import (
     wants_history,
 )
 from ._base import FittedRBM, layered, means_of
+from ._normaliser import warn_if_stray
 from ._sampling import MISSING_KEY, TEMPERING_KEY
 from ._snapshot import Snapshot
 from ._starts import (
@@ -128,8 +129,9 @@ class Training(CallbackSupportMixin, TransformerMixin):
             lie in [0, 1].
         ConvergenceWarning
             If in the end over 5 % of the hidden units of a restricted machine are dead
-            or saturated, or none at the top of a deep one tells rows apart; or if
-            counts, where there are any, can grow without bounds.
+            or saturated, or none at the top of a deep one tells rows apart; if counts,
+            where there are any, can grow without bounds; or if a restricted machine, of
+            no real features, is certainly worse than independent ones.
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_state")
@@ -525,6 +527,9 @@ class TrainedRBM(Training, FittedRBM):
         if may_be_idle(fields + self.intercept_hidden_):
             monitor = self._monitor(X, run.division, drawn)
             monitor.warn_of_idle_units(title(self), run.parameters())
+        # (What a net is made of need not be a good model.)
+        if self.n_iter and not hasattr(self, "_title"):
+            warn_if_stray(self, X, self._rate())
 
     def _public(self, parameters):
         """Return the public attributes of a model with these parameters."""

@@ -6,7 +6,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._machines import Machine
+from .._machines import SOME, Machine
 from .._parameters import Interval
 from .._unit_trainer import UnitTrainer
 from .._units import Kind
@@ -21,7 +21,10 @@ from ._starts import (
     SCALES,
     first_draws,
     first_units,
+    largest_variance,
     rate_of_counts,
+    steady_rate,
+    training_rows,
     wide_rates,
     wide_start,
 )
@@ -317,11 +320,29 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             return float(self.learning_rate)
         if self._bits:
             return RATE
-        columns = self._columns()
-        if Kind.POISSON not in kinds_of(columns.unit) | kinds_of(as_unit(self.hidden)):
-            return RATE
-        means = self._state["visible_offset"]
-        return rate_of_counts(COUNTS_RATE, columns.kinds, means, self.n_components)
+        state, columns, hidden = self._state, self._columns(), as_unit(self.hidden)
+        rate = RATE
+        if Kind.POISSON in kinds_of(columns.unit) | kinds_of(hidden):
+            means, n_hidden = state["visible_offset"], self.n_components
+            rate = rate_of_counts(COUNTS_RATE, columns.kinds, means, n_hidden)
+        if any_unbounded(hidden):
+            rate = steady_rate(rate, state["largest_variance"])
+        return rate
+
+    @unless_bits
+    def _go_on(self, X, rows, n_seen):
+        division = super()._go_on(X, rows, n_seen)
+        if any_unbounded(as_unit(self.hidden)):
+            # (That of all rows is no larger than the mean of that of parts.)
+            state = self._state
+            share = division.n_rows / state["n_seen"] if n_seen else 1.0
+            now = self._largest_variance(X, division, state["visible_offset"])
+            state["largest_variance"] += share * (now - state["largest_variance"])
+        return division
+
+    def _largest_variance(self, X, division, mean):
+        rows = training_rows(X, division, SOME)
+        return largest_variance(self._columns().kinds, rows, mean)
 
     def _check_training(self, X, drawn, goes_on):
         if self._asks_for_bits:
@@ -354,8 +375,10 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             "log_variance": np.where(columns.gaussian, np.log(first), 0),
             "hidden_offset": rate,
         }
-        scales = {name: start[name] for name in SCALES}
-        return {name: x.astype(dtype) for name, x in parameters.items()} | scales
+        kept = {name: start[name] for name in SCALES}
+        if any_unbounded(unit):
+            kept["largest_variance"] = self._largest_variance(X, division, mean)
+        return {name: x.astype(dtype) for name, x in parameters.items()} | kept
 
     @unless_bits
     def _kernel(self, rows, **settings):
@@ -387,9 +410,9 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             chains, places = settings["chains"], state.get("visible_chains")
             if places is not None and chains is not None and len(places) == len(chains):
                 trainer.set_chains(chains, places)
-        if self.persistent and not trainer.keep and not any_unbounded(hidden):
-            # (Real hidden units do not make modes, but tails, into which rows do not
-            # reach and out of which chains would not jump.)
+        if self.persistent and not trainer.keep and not trainer.unbounded:
+            # (Two layers of real units do not make modes, but tails, into which rows do
+            # not reach and out of which chains would not jump.)
             trainer.start_jumps(state.get("jumps"))
         return trainer
 

@@ -221,7 +221,8 @@ class BernoulliRBM(TrainedRBM):
     Warns
     -----
     ConvergenceWarning
-        At the end of `fit`, if over 5 % of the hidden units are dead or saturated.
+        At the end of `fit`, if over 5 % of the hidden units are dead or saturated, or
+        if the model is found to be certainly worse than independent features.
 
     See Also
     --------

@@ -8,15 +8,16 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import check_is_fitted
 
+from .._machines import some_rows
 from .._missing import fill_exactly, observed_means
 from .._parameters import Interval, check_parameters
 from .._training import undone_if_in_vain
 from .._unit_paths import state_counts
 from .._units import Kind
 from .._validation import check_table, input_names, is_nan, random_generator
-from ..units import as_unit, kinds_of
+from ..units import any_unbounded, as_unit, kinds_of
 from ._columns import Columns, owners_of, part_of
-from ._starts import rate_of_counts
+from ._starts import largest_variance, rate_of_counts, steady_rate
 from ._structure import as_made
 from .rbm import RBM
 
@@ -75,7 +76,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         a minibatch, at first; it falls linearly to 0. None means 0.05 or,
         if there are counts ("poisson"), 0.003; if one of them has a mean above 10, 0.03
         divided by the largest mean, which counts more with more hidden units, as in
-        `RBM`.
+        `RBM`; and less with hidden units that have no bounds, as there.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
@@ -290,10 +291,17 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         """Learning rate to begin with."""
         if self.learning_rate is not None:
             return self.learning_rate
-        if Kind.POISSON not in kinds_of(columns.unit) | kinds_of(as_unit(self.hidden)):
-            return RATE
-        means = np.repeat(observed_means(X, np.isnan(X)), columns.sizes)
-        return rate_of_counts(COUNTS_RATE, columns.kinds, means, self.n_components)
+        hidden, rate = as_unit(self.hidden), RATE
+        if Kind.POISSON in kinds_of(columns.unit) | kinds_of(hidden):
+            means = np.repeat(observed_means(X, np.isnan(X)), columns.sizes)
+            rate = rate_of_counts(COUNTS_RATE, columns.kinds, means, self.n_components)
+        if any_unbounded(hidden):
+            rows = columns.encode(some_rows(X))
+            missing = np.isnan(rows)
+            mean = observed_means(rows, missing)
+            rows = np.where(missing, mean, rows)
+            rate = steady_rate(rate, largest_variance(columns.kinds, rows, mean))
+        return rate
 
     def _store(self, rbm, columns, empty, seed, X):
         self.rbm_, self.n_iter_ = rbm, 0 if rbm is None else rbm.n_iter_

@@ -48,7 +48,9 @@ class RBM(UnitsRBM):
         a minibatch. Real values and counts need lower rates than binary ones: None
         is 0.1 or, if any units are "poisson", 0.01; if such a feature has a mean above
         10, 0.1 divided by the largest mean, which counts twice with 100 hidden units,
-        three times with 150, ...
+        three times with 150, ... With hidden units that have no bounds ("gaussian",
+        "relu", "poisson") it is 0.3 times that, divided by the largest eigenvalue of
+        the covariances of bits, spins and categories, where that is above 0.3.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
@@ -207,7 +209,8 @@ class RBM(UnitsRBM):
         At the end of `fit`, if over 5 % of the hidden units, Bernoulli ones, are dead
         or saturated: below 0.01 for every row, or above 0.99 for every row. Or if there
         are states of hidden bits in which counts have means beyond 1e13: the larger the
-        counts, the smaller the `learning_rate` has to be.
+        counts, the smaller the `learning_rate` has to be. Or if a model of features
+        that are not real is found to be certainly worse than independent features.
 
     See Also
     --------
@@ -220,7 +223,8 @@ class RBM(UnitsRBM):
     Steps of Gaussian visible units are along their part of the gradient times their
     variance, so that they do not depend on the unit of measurement; a gradient of a
     weight beyond 1 counts as 1. A fit takes no `sample_weight`. Chains of hidden bits,
-    spins or categories jump between modes as those of `BernoulliRBM` do.
+    spins or categories jump between modes as those of `BernoulliRBM` do; so do those of
+    other hidden units, unless visible ones are real, too.
 
     References
     ----------
