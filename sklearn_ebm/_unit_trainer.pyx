@@ -442,7 +442,8 @@ cdef class UnitTrainer:
         conditional distributions are those of one joint distribution.
         """
         self.jumps = Jumps(
-            self.hidden, self.n_chains, self.h_bytes, self.dtype, self.n_visible
+            self.hidden, self.n_chains, self.h_bytes, self.dtype, self.n_visible,
+            self.batch_size,
         )
         self.fields_then = self._bytes("fields_then", self.n_chains * self.v_bytes)
         if state is not None:

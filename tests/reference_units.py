@@ -114,8 +114,8 @@ class Jumps:
     hidden : compiled `Units`, which draw as the kernel does, in `dtype`
     """
 
-    def __init__(self, hidden, key, dtype, n_visible, size=64):
-        self.n_visible = n_visible
+    def __init__(self, hidden, key, dtype, n_visible, batch_size, size=64):
+        self.n_visible, self.batch_size = n_visible, batch_size
         self.hidden, self.key, self.dtype, self.size = hidden, key, dtype, size
         self.fields, self.at, self.wait, self.due = {}, 0, 1, 0
 
@@ -149,7 +149,12 @@ class Jumps:
         weights = [log_model(h) - self.log_proposal(h, pool) for h in (new, chains)]
         accepted = np.log((words[:, 0, 1] + 0.5) / 2**32) < weights[0] - weights[1]
         work = 2 * chains.size * (self.size + self.n_visible // 8)
-        least = min(64, 2 ** int(np.ceil(max(0, np.log2(work / 10240)))))
+        n_rows, n_hidden = self.batch_size + len(chains), chains.shape[1]
+        others = 2 * self.n_visible * n_hidden * n_rows // 8
+        free, share = (
+            2 ** np.ceil(max(0, np.log2(work / most))) for most in (10240, others)
+        )
+        least = int(min(64, free, max(4, share)))
         self.wait = least if accepted.any() else min(2 * max(self.wait, least), 512)
         self.due = step + self.wait * n_steps
         return np.where(accepted[:, np.newaxis], new, chains)

@@ -113,7 +113,9 @@ class Case:
         if jumps:
             self.trainer.start_jumps()
             hidden = BERNOULLI.kernel(H)
-            self.twin.jumps = reference_units.Jumps(hidden, KEY, dtype, D)
+            self.twin.jumps = reference_units.Jumps(
+                hidden, KEY, dtype, D, self.trainer.batch_size
+            )
         self.trainer.offset_rate = self.twin.offset_rate = 0.25 * centred
         for name, value in options.items():
             setattr(self.trainer, name, value)

@@ -90,7 +90,9 @@ def check_training(
     if jumps:
         trainer.start_jumps()
         units = Bernoulli().kernel(trainer.n_hidden)
-        twins_jumps = reference_units.Jumps(units, KEY, dtype, X.shape[1])
+        twins_jumps = reference_units.Jumps(
+            units, KEY, dtype, X.shape[1], trainer.batch_size
+        )
     order = rng.permutation(X.shape[0])
     rates = rng.uniform(0.5, 1, trainer.n_batches)
     trainer.start_average(spacing)

@@ -166,7 +166,9 @@ class Case:
         )
         if jumps:
             self.trainer.start_jumps()
-            self.twin.jumps = reference_units.Jumps(units[1], KEY, dtype, D)
+            self.twin.jumps = reference_units.Jumps(
+                units[1], KEY, dtype, D, self.trainer.batch_size
+            )
         self.trainer.offset_rate = self.twin.offset_rate = 0.25 * centred
         for name, value in options.items():
             setattr(self.trainer, name, value)
@@ -582,8 +584,30 @@ def test_jumps_wait_the_longer_the_more_often_all_are_refused():
         for batch in range(100):
             case.trainer.run(batch, batch + 1)
             waits.append(case.trainer.jumps_state()["wait"])
-    assert waits[0] == 16 and waits[-1] == 512
+    assert waits[0] == 8 and waits[-1] == 512
     assert np.isin(np.diff(np.log2(waits)), (0, 1)).all()
+
+
+@pytest.mark.parametrize(
+    "sizes, n_chains, wait",
+    # Multiplications of a jump, and an eighth of those of a minibatch. The wait is the
+    # shorter one that 10 240 and these allow; where they allow less than four, four.
+    [
+        ((1, 1), 1, 1),  # 128
+        ((3, 40), 2, 1),  # 10 240
+        ((3, 40), 3, 2),  # 15 360, 210
+        ((9, 200), 8, 32),  # 208 000, 5 400: 32 by both
+        ((150, 40), 100, 8),  # 656 000, 156 000
+        ((600, 40), 5, 4),  # 55 600, 54 000
+        ((1, 300), 200, 64),  # 7 680 000, 30 300: never fewer
+    ],
+)
+def test_jumps_cost_a_share_of_a_minibatch(sizes, n_chains, wait):
+    case = Case(
+        (Gaussian(), True), "bernoulli", sizes=sizes, n_rows=8, batch_size=4,
+        n_chains=n_chains, jumps=True, scale=0.0,
+    )  # fmt: skip
+    assert case.trainer.jumps_state()["wait"] == wait
 
 
 def test_jumps_do_not_wait_longer_where_minibatches_have_fewer_steps():

@@ -130,12 +130,12 @@ def warn_if_stray(estimator, X, learning_rate):
     alone = (weighted_sums(rows, bias) - unit.energy(rows)).mean()
     alone -= unit.log_partition(bias[np.newaxis])[0]
     machine = Machine(layers)
-    states = rows.astype(machine.dtype)
-    energies = [machine.free_energy(states)]
+    states = np.empty((1 + N_SWEEPS, *rows.shape), machine.dtype)
+    states[0] = rows
     for step in range(N_SWEEPS):
-        states = machine.sweep(states, SEED, step)[1]
-        energies.append(machine.free_energy(states))
-    most = np.min(energies) - energies[0].mean()
+        states[step + 1] = machine.sweep(states[step], SEED, step)[1]
+    energies = machine.free_energy(states.reshape(-1, rows.shape[1]))
+    most = energies.min() - energies[: len(rows)].mean()
     if most < alone - SURE:
         warn(
             f"Nearly all the probability of {title(estimator)} lies in states far from "
