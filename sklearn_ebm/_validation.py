@@ -283,6 +283,11 @@ def as_floats(values):
     return np.atleast_2d(np.asarray(values, dtype=np.float64))
 
 
+def or_more_digits(name, dtype):
+    """Return the rest of a remedy against overflow, where there are larger floats."""
+    return "" if np.dtype(dtype) == np.float64 else f", or pass {name} as float64"
+
+
 def dense(X, dtype=None):
     """Return rows as a contiguous array, of another dtype if one is given.
 

@@ -11,7 +11,7 @@ from .._machines import GLANCE, chunks, some_rows, weighted_sums
 from .._passes import activate
 from .._products import product
 from .._units import Kind, Wanted, evaluate
-from .._validation import dense
+from .._validation import dense, or_more_digits
 from ..units import UNBOUNDED, are
 
 # Gaussian features start as sums of wide steps: from small weights training would
@@ -360,8 +360,8 @@ def _check_variances(variance, dtype):
     if len(wrong):
         raise ValueError(
             f"The variance of visible unit {wrong[0]} is {variance[wrong[0]]:.3g}, "
-            f"which is beyond the numbers of {np.dtype(dtype)}. Scale the data, or "
-            "pass them as float64."
+            f"which is beyond the numbers of {np.dtype(dtype)}. Scale the data"
+            f"{or_more_digits('them', dtype)}."
         )
 
 

@@ -7,7 +7,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array, column_or_1d
 
 from .._network import Linear
-from .._validation import check_given, naming, refuse_times_and_masks
+from .._validation import check_given, naming, or_more_digits, refuse_times_and_masks
 from ._fine_tuned import FineTuned, partial_fit_available
 from ._starts import FEW_ROWS, beyond_rounding
 
@@ -364,7 +364,7 @@ class DBNRegressor(RegressorMixin, FineTuned):
         if largest > most:
             raise ValueError(
                 f"y holds values up to {largest:.3g} in size, but those of {dtype} are "
-                f"at most {most:.3g}. Scale y, or pass X as float64."
+                f"at most {most:.3g}. Scale y{or_more_digits('X', dtype)}."
             )
         largest = np.abs(targets).max()
         if largest > most:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, optimize
 
+from .._validation import or_more_digits
 from ._gaussian import (
     LOG_2_PI,
     PRODUCT_BLOCK,
@@ -200,7 +201,7 @@ def check_variances(variances, dtype):
             found = f"sum to {total:.3g}, which is"
         raise ValueError(
             f"The variances of the features {found} beyond the numbers of "
-            f"{np.dtype(dtype)}. Scale X, or pass it as float64."
+            f"{np.dtype(dtype)}. Scale X{or_more_digits('it', dtype)}."
         )
 
 

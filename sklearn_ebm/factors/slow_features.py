@@ -12,7 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from .._parameters import Interval, StrOptions, check_parameters
 from .._training import undone_if_in_vain
 from .._transformer import Transformer
-from .._validation import check_floats, check_latent, check_restored, naming
+from .._validation import (
+    check_floats,
+    check_latent,
+    check_restored,
+    naming,
+    or_more_digits,
+)
 from .._warning import warn
 from ._base import signs_of
 from ._profile import check_variances
@@ -270,7 +276,7 @@ class SlowFeatureAnalysis(Transformer):
         if not (np.isfinite(weights).all() and np.isfinite(mean).all()):
             raise ValueError(
                 "Weights or means of slow features of X are beyond the numbers of "
-                f"{dtype}. Scale X, or pass it as float64."
+                f"{dtype}. Scale X{or_more_digits('it', dtype)}."
             )
         self._state = state
         self.components_, self.mean_ = weights, mean
