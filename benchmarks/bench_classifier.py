@@ -96,6 +96,7 @@ def compare(name, X, y, n_hidden, batch_size, alpha, threads, repeats):
         learning_rate=RATE,
         batch_size=batch_size,
         n_iter=N_EPOCHS,
+        momentum=0.0,
         average=False,
         random_state=0,
     )

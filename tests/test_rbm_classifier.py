@@ -183,8 +183,21 @@ def test_where_training_starts(objective, digits):
     np.testing.assert_allclose(labels, np.log(share), atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "objective, rate, momentum",
+    [("discriminative", 0.1, 0.9), ("hybrid", 0.2, 0.0), ("generative", 0.2, 0.0)],
+)
+def test_defaults_of_the_objectives(objective, rate, momentum, digits, labels):
+    model = RBMClassifier(5, objective=objective, n_iter=2, random_state=0)
+    given = clone(model).set_params(learning_rate=rate, momentum=momentum)
+    model.fit(digits, labels).partial_fit(digits[:50], labels[:50])
+    given.fit(digits, labels).partial_fit(digits[:50], labels[:50])
+    assert model.history_["learning_rate"] == [rate] * 3
+    assert_same(model.components_, given.components_)
+
+
 def test_hybrid_without_a_generative_part_is_discriminative(digits, labels):
-    settings = {"n_iter": 3, "random_state": 0}
+    settings = {"n_iter": 3, "learning_rate": 0.1, "momentum": 0.5, "random_state": 0}
     models = [
         RBMClassifier(5, objective=objective, alpha=0, **settings).fit(digits, labels)
         for objective in ("hybrid", "discriminative")

@@ -24,6 +24,8 @@ from ._predicted_labels import validation_of
 from ._starts import BITS_RATE, SMALL, first_chains, log_odds, start_of_bits
 from ._structure import check_structure
 
+# Of the discriminative objective, and of those that draw samples.
+DEFAULTS = {"learning_rate": (0.1, 0.2), "momentum": (0.9, 0.0)}
 # What is known of every epoch.
 HISTORY = ["learning_rate", "seconds", "weight_norm", "log_likelihood", "accuracy"]
 
@@ -53,8 +55,10 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         Weight of the generative part of the hybrid objective. The other objectives
         have no use for it.
 
-    learning_rate : float, default=0.2
-        Size of a step along the gradient of the objective (in nats a row).
+    learning_rate : float or None, default=None
+        Size of a step along the gradient of the objective (in nats a row), which
+        `momentum` makes ``1 / (1 - momentum)`` times as long in the end. None means
+        0.1 for the discriminative objective and 0.2 for the others.
 
     batch_size : int, default=10
         Number of rows in a minibatch. The last minibatch of an epoch may be
@@ -78,8 +82,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         Whether those chains go on from where the last minibatch left them (PCD) or
         start at the rows of the minibatch and their labels (CD).
 
-    momentum : float, default=0.0
-        Share of the last step's velocity in the next one, in [0, 1).
+    momentum : float or None, default=None
+        Share of the last step's velocity in the next one, in [0, 1). None means 0.9 for
+        the discriminative objective, whose gradient is exact, and 0 for the others.
 
     weight_decay : float, default=0.0
         Strength of the L2 penalty ``weight_decay / 2 * (||components_||^2 +
@@ -216,14 +221,14 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "objective": [StrOptions({"discriminative", "generative", "hybrid"})],
         "alpha": [Interval(Real, 0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "n_iter": [Interval(Integral, 0, None, closed="left")],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
         "n_gibbs_steps": [Interval(Integral, 1, None, closed="left")],
         "persistent": ["boolean"],
-        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "momentum": [Interval(Real, 0, 1, closed="left"), None],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "learning_rate_schedule": [StrOptions({"constant", "linear"})],
         "average": ["boolean"],
@@ -242,14 +247,14 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         *,
         objective="discriminative",
         alpha=0.01,
-        learning_rate=0.2,
+        learning_rate=None,
         batch_size=10,
         n_iter=50,
         verbose=0,
         random_state=None,
         n_gibbs_steps=1,
         persistent=False,
-        momentum=0.0,
+        momentum=None,
         weight_decay=0.0,
         learning_rate_schedule="constant",
         average=True,
@@ -338,7 +343,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         run = Run(self._trainer(rows, codes, division), division, monitor, stopping)
         try:
             for _, rates, averaging in run.epochs(
-                self, self.learning_rate, callbacks, given
+                self, self._or_default("learning_rate"), callbacks, given
             ):
                 self._train_epoch(run, rates, averaging)
         finally:
@@ -424,7 +429,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         if goes_on:
             self._go_on(rows, n_seen=self._state["n_seen"])
         run = Run(self._trainer(rows, codes, division), division)
-        rates = np.full(run.n_batches, float(self.learning_rate))
+        rates = np.full(run.n_batches, self._or_default("learning_rate"))
         try:
             self._train_epoch(run, rates, self.average)
         finally:
@@ -542,11 +547,18 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             n_gibbs_steps=self.n_gibbs_steps,
             chains=chains,
         )
-        trainer.momentum = self.momentum
+        trainer.momentum = self._or_default("momentum")
         trainer.weight_decay = self.weight_decay
-        if self.momentum:
+        if trainer.momentum:
             trainer.start_velocity(state.get("velocity"))
         return trainer
+
+    def _or_default(self, name):
+        """The value of a parameter for which the objective has a default."""
+        value = getattr(self, name)
+        if value is None:
+            value = DEFAULTS[name][self.objective != "discriminative"]
+        return float(value)
 
     def _chains(self):
         """Hidden states to start from: the last ones, or new ones."""
@@ -594,7 +606,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             "parameters": run.trainer.parameters(),
             "step": int(run.trainer.next_step),
         }
-        if self.momentum:
+        if run.trainer.momentum:
             state["velocity"] = run.trainer.velocities()
         # (What an earlier call has left, and this one may not have.)
         for name in ("best_n_iter_", "h_samples_"):
