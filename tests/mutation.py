@@ -737,8 +737,8 @@ MUTATIONS = [
     Mutation(
         "jumps blind to the hidden biases",
         "_jumps.pyx",
-        "total += <double> state[j] * bias[j]",
-        "total += 0 * bias[j]",
+        "total[i] += <double> state[j + i] * bias[j + i]",
+        "total[i] += 0 * bias[j]",
     ),
     Mutation(
         "rows of jumps without their normalisers",
@@ -769,6 +769,18 @@ MUTATIONS = [
         "_jumps.pyx",
         "random_words(words, 0, noise.row, step",
         "random_words(words, 0, 0, step",
+    ),
+    Mutation(
+        "jumps seldom in wide machines",
+        "_jumps.pyx",
+        "self.least_wait < FEW",
+        "self.least_wait < LONG_WAIT",
+    ),
+    Mutation(
+        "jumps however dear",
+        "_jumps.pyx",
+        "work > others * self.least_wait",
+        "False",
     ),
     Mutation(
         "jumps that fail do not wait longer",
