@@ -90,6 +90,7 @@ REBUILD = {
     "boltzmann/_dbm_pretraining.py": [],
     "boltzmann/_fitted_dbm.py": [],
     "boltzmann/_sampling.py": [],
+    "boltzmann/_rates.py": [],
     "boltzmann/_starts.py": [],
     "boltzmann/_trained_dbm.py": [],
     "boltzmann/_upper_rbm.py": [],
@@ -1530,7 +1531,7 @@ MUTATIONS = [
     ),
     Mutation(
         "rates for counts do not know how many hidden units there are",
-        "boltzmann/_starts.py",
+        "boltzmann/_rates.py",
         "largest * max(1, n_hidden / WIDE)",
         "largest",
     ),

@@ -14,8 +14,9 @@ from .._validation import title
 from ..layered import blocks, unfolded
 from ..monitoring import print_iteration
 from ..units import any_unbounded, as_unit
+from ._rates import CLIP, rate_of_counts
 from ._sampling import LAYER_KEY
-from ._starts import CLIP, log_odds, rate_of_counts
+from ._starts import log_odds
 from ._trained import OFFSET_RATE
 
 BERNOULLI = as_unit("bernoulli")

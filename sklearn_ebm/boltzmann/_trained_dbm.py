@@ -16,14 +16,13 @@ from ..monitoring import warn_of_constant_top
 from ..units import any_unbounded, are, as_unit
 from ._dbm_pretraining import pretrain
 from ._fitted_dbm import FittedDBM, beside
+from ._rates import CLIP, rate_of_counts
 from ._snapshot import DeepSnapshot
 from ._starts import (
     BITS_RATE,
-    CLIP,
     SCALES,
     first_draws,
     first_units,
-    rate_of_counts,
     start_of_bits,
     wide_rates,
     wide_start,

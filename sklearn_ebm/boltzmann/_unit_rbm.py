@@ -15,15 +15,12 @@ from ..layered import Layered
 from ..units import any_unbounded, as_unit, check_pair, kinds_of
 from ._columns import range_of
 from ._normaliser import kept_log_z, warn_of_too_much
+from ._rates import CLIP, largest_variance, rate_of_counts, steady_rate
 from ._snapshot import UnitSnapshot, twin_of
 from ._starts import (
-    CLIP,
     SCALES,
     first_draws,
     first_units,
-    largest_variance,
-    rate_of_counts,
-    steady_rate,
     training_rows,
     wide_rates,
     wide_start,

@@ -15,7 +15,7 @@ from .._products import product
 from .._units import Wanted, evaluate
 from .._validation import dense
 from ..units import Bernoulli, any_unbounded, with_gaussian
-from ._starts import CLIP
+from ._rates import CLIP
 
 
 class UpDown:

@@ -17,7 +17,7 @@ from .._units import Kind
 from .._validation import check_table, input_names, is_nan, random_generator
 from ..units import any_unbounded, as_unit, kinds_of
 from ._columns import Columns, owners_of, part_of
-from ._starts import largest_variance, rate_of_counts, steady_rate
+from ._rates import largest_variance, rate_of_counts, steady_rate
 from ._structure import as_made
 from .rbm import RBM
 

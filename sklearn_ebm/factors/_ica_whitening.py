@@ -87,10 +87,7 @@ def principal_components(X, mean, solver, scale=1.0):
 
 def _scale(X, mean):
     """Standard deviations of features, infinity where they are only rounding."""
-    total = np.zeros(len(mean))
-    for batch in gen_batches(len(X), N_ROWS):
-        total += np.square(X[batch] - mean).sum(axis=0)
-    scale = np.sqrt(total / len(X))
+    scale = np.sqrt(np.diag(second_moment(X, mean)))
     rounding = N_EPS * np.finfo(X.dtype).eps * np.abs(mean)
     return np.where(scale > rounding, scale, np.inf)
 

@@ -1,0 +1,93 @@
+"""How long the steps of training are where nothing is given, by what the units are."""
+
+import numpy as np
+
+from .._machines import weighted_sums
+from .._units import Kind
+from ..units import UNBOUNDED, are
+
+# Mean of counts from which on learning rates fall in proportion: the variance of a
+# count is its mean, and so is the slope of its mean by its field. A field moves by as
+# many steps as there are hidden units; up to so many of them do not matter.
+MANY, WIDE = 10.0, 50
+# Bound on the gradient of a weight between real values or counts and hidden units:
+# a row far out moves a weight by no more than learning_rate.
+CLIP = 1.0
+# Variance of bits, spins or categories below hidden units without bounds from which on
+# learning rates fall in proportion; steps of power iteration that find it.
+STEADY, N_POWERS = 0.3, 30
+
+
+def rate_of_counts(rate, kinds, means, n_hidden):
+    """Return what a learning rate for small counts is for large ones.
+
+    Parameters
+    ----------
+    rate : float
+        Learning rate.
+
+    kinds, means : ndarray of shape (n_visible,)
+        Kinds of the visible units, and means of the data. Only those of counts matter.
+
+    n_hidden : int
+        Number of hidden units that the counts are connected to.
+
+    Returns
+    -------
+    rate : float
+        The same one, or a lower one.
+    """
+    largest = np.max(means[are(kinds, Kind.POISSON)], initial=0.0)
+    return rate * MANY / max(MANY, largest * max(1, n_hidden / WIDE))
+
+
+def steady_rate(rate, variance):
+    """Return a learning rate at which hidden units without bounds are steady.
+
+    Their means grow with their fields, and so the gradient of a weight with the weight:
+    in a minibatch, weights grow by a share of themselves, `rate` times the variance of
+    the data along them, or shrink by one, `rate` times that of the model. Where a share
+    is not small they leap, and with them all units that hear them.
+
+    Parameters
+    ----------
+    rate : float
+        Learning rate.
+
+    variance : float
+        What `largest_variance` says of the bits, spins and categories.
+
+    Returns
+    -------
+    rate : float
+        The same one, or a lower one.
+    """
+    return rate * STEADY / max(STEADY, variance)
+
+
+def largest_variance(kinds, rows, mean):
+    """Return how much bits, spins and categories vary, where they vary most.
+
+    Parameters
+    ----------
+    kinds : ndarray of int of shape (n_visible,)
+        Kinds of visible units. Only those of a finite number of states matter.
+
+    rows, mean : ndarray of shape (n_rows, n_visible) and (n_visible,)
+        Rows of a data set, and the mean of all of it.
+
+    Returns
+    -------
+    variance : float
+        Mean square of the rows less the mean along a unit vector, the one with the
+        largest.
+    """
+    finite = ~are(kinds, *UNBOUNDED)
+    rows = rows[:, finite] - mean[finite]
+    along, variance = rows[np.square(rows).sum(axis=1).argmax()], 0.0
+    # (Not by LAPACK, whose sums depend on the number of threads.)
+    for _ in range(N_POWERS if along.any() else 0):
+        along = along / np.sqrt(np.square(along).sum())
+        along = weighted_sums(rows.T, weighted_sums(rows, along)) / len(rows)
+        variance = float(np.sqrt(np.square(along).sum()))
+    return variance
