@@ -1567,7 +1567,7 @@ def build(tree, kernels=None):
 def run_tests(tree, *options, timeout=None):
     """pytest's exit status (None: it did not come to an end) and failed tests."""
     command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-rfE", *TESTS]
-    command += ["-p", "no:cacheprovider", *options]
+    command += ["-m", "", "-p", "no:cacheprovider", *options]
     try:
         done = subprocess.run(
             command, cwd=tree, capture_output=True, text=True, timeout=timeout

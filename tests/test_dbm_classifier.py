@@ -181,6 +181,7 @@ def test_pretraining_is_that_of_the_transformer(digits, labels):
     assert_same(model.dbm_intercepts_, twin.intercepts_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["sgd", "adam", "lbfgs"])
 def test_digits_are_learned(solver, digits, labels):
     model = DBMClassifier((40, 30), solver=solver, random_state=0)

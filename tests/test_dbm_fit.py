@@ -445,6 +445,7 @@ def test_training_raises_the_bound(digits):
     assert scores[100] > scores[0] + 2
 
 
+@pytest.mark.slow
 def test_chains_go_from_mode_to_mode():
     """Between stripes and bars lies nothing; without jumps this ends below -20."""
     images = bars_and_stripes(4)

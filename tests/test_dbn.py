@@ -753,6 +753,7 @@ def test_the_exact_model_of_the_data_stays_where_it_is():
     assert np.abs(scores).max() < t.isf(LEAST_P / 2 / n_tests, 299)
 
 
+@pytest.mark.slow
 def test_up_down_raises_the_likelihood():
     images = np.unique(bars_and_stripes(3), axis=0)
     assert len(images) == 14

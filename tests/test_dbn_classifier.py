@@ -360,6 +360,7 @@ def test_targets_that_do_not_vary_have_no_scale(value, digits):
     assert model._state["y_known"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_first", [1, 10, 120])
 def test_first_rows_together_say_the_scale_of_targets(n_first):
     X, y = load_diabetes(return_X_y=True)
@@ -382,6 +383,7 @@ def test_a_fit_settles_the_scale_of_targets(digits, labels):
     assert abs(model.score(X, y) - before) < 0.2
 
 
+@pytest.mark.slow
 def test_wide_sparse_rows_are_made_dense_a_few_at_a_time():
     X = sp.random(320, 100_000, 1e-3, "csr", np.float32, random_state=0)
     model = DBNClassifier((2,), n_iter=1, pretrain_n_iter=1, random_state=0)
@@ -493,6 +495,7 @@ def test_learns_iris(pretrain, solver):
     assert model.fit(minmax_scale(X), y).score(minmax_scale(X), y) > 0.93
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pretrain", [True, False])
 def test_learns_digits(pretrain, digits, labels):
     model = DBNClassifier(

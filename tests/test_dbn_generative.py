@@ -208,6 +208,7 @@ def test_one_layer_is_the_classification_machine(digits, labels):
     )
 
 
+@pytest.mark.slow
 def test_learns_digits(digits, labels):
     # A net whose accuracy is 0.75 or less has more right, of 597 rows that it has not
     # seen, once in a million.

@@ -233,6 +233,7 @@ PARAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing_in_training", [False, True])
 def test_classes_with_and_without_missing_inputs(missing_in_training):
     rng = np.random.default_rng(0)
@@ -313,6 +314,7 @@ def test_rows_without_labels_are_learned_from(digits, labels):
     assert np.isfinite(model.history_["validation_log_likelihood"]).all()
 
 
+@pytest.mark.slow
 def test_digits_are_learned(digits, labels):
     model = DBMClassifier((40, 30), objective="multi_prediction", random_state=0)
     model.set_params(n_iter=15).fit(digits[:1000], labels[:1000])

@@ -720,6 +720,7 @@ def test_missing_values_of_pandas_mark_rows_as_nan_does(dtype, digits, labels):
             model.partial_fit(X, names[:40], classes=pd.unique(given))
 
 
+@pytest.mark.slow
 def test_unlabelled_rows_help(digits, labels):
     rng = np.random.default_rng(0)
     order = rng.permutation(len(labels))

@@ -187,6 +187,7 @@ def mixture():
     return X, holes, np.where(np.isnan(holes), wanted, holes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_components", [12, 40])
 def test_near_the_true_conditional_means(mixture, n_components):
     _, holes, wanted = mixture
@@ -197,6 +198,7 @@ def test_near_the_true_conditional_means(mixture, n_components):
     assert excess < 0.1 * ((means - wanted)[missing] ** 2).mean()
 
 
+@pytest.mark.slow
 def test_draws_spread_like_the_truth(mixture):
     X, holes, wanted = mixture
     missing = np.isnan(holes)

@@ -33,6 +33,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model, table", CASES, ids=str)
 def test_small_tables_are_learned(model, table):
     load, n_folds = TABLES[table]

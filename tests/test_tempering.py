@@ -112,6 +112,7 @@ def test_joint_state_does_not_drift(n_batches, dtype):
     assert chi_square_p_value(counts, exact.levels[-1].p_h) > RARE
 
 
+@pytest.mark.slow
 def test_model_end_does_not_drift_while_temperatures_move():
     twin, betas = strong_path(np.float32), [0, 0.25, 0.6, 1.0]
     fitted, state, exact = after_minibatches(120, twin, betas, generator(231))
@@ -222,6 +223,7 @@ def test_chains_follow_the_model_in_both_modes(dtype):
     assert binomtest(int(plain.h_samples_.all(axis=1).sum()), 4000, p[3]).pvalue < 1e-6
 
 
+@pytest.mark.slow
 def test_learns_modes_that_sweeps_do_not_leave():
     """Between stripes and bars lies nothing; likelihoods are exact."""
     X = bars_and_stripes(4)

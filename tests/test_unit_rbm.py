@@ -866,6 +866,7 @@ def test_no_dense_copy_of_wide_data():
     assert memory.peak < 2000 * 10_000 * 4 / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model, make",
     [
@@ -932,6 +933,7 @@ def test_large_counts_are_learned_by_default(mean):
     assert model.score(test) > independent + 10
 
 
+@pytest.mark.slow
 def test_wide_deep_machines_learn_large_counts_by_default():
     """With rates of small counts: -8e14 nats, and a score above 0, of a wrong log Z."""
     for seed in range(2):
