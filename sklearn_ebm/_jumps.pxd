@@ -5,8 +5,9 @@ from ._simd cimport Leaves
 from ._units cimport Units
 
 cdef enum:
-    # Rows of data whose hidden units jumps are to.
-    POOL = 64
+    # Rows of data whose hidden units jumps are to: whole tiles of products, whatever
+    # the instruction set (see _leaves_products.h).
+    POOL = 48
 
 
 cdef class Jumps:

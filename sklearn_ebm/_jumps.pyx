@@ -46,7 +46,7 @@ cdef enum:
     # one, or as often as its products are a share of theirs, one of so many.
     FREE_WORK = 10240
     FEW = 4
-    SHARE = 8
+    SHARE = 10
 
 # Field of units that are off.
 cdef double NEVER = -1e30

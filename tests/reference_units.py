@@ -114,7 +114,7 @@ class Jumps:
     hidden : compiled `Units`, which draw as the kernel does, in `dtype`
     """
 
-    def __init__(self, hidden, key, dtype, n_visible, batch_size, size=64):
+    def __init__(self, hidden, key, dtype, n_visible, batch_size, size=48):
         self.n_visible, self.batch_size = n_visible, batch_size
         self.hidden, self.key, self.dtype, self.size = hidden, key, dtype, size
         self.fields, self.at, self.wait, self.due = {}, 0, 1, 0
@@ -150,7 +150,7 @@ class Jumps:
         accepted = np.log((words[:, 0, 1] + 0.5) / 2**32) < weights[0] - weights[1]
         work = 2 * chains.size * (self.size + self.n_visible // 8)
         n_rows, n_hidden = self.batch_size + len(chains), chains.shape[1]
-        others = 2 * self.n_visible * n_hidden * n_rows // 8
+        others = 2 * self.n_visible * n_hidden * n_rows // 10
         free, share = (
             2 ** np.ceil(max(0, np.log2(work / most))) for most in (10240, others)
         )

@@ -590,16 +590,16 @@ def test_jumps_wait_the_longer_the_more_often_all_are_refused():
 
 @pytest.mark.parametrize(
     "sizes, n_chains, wait",
-    # Multiplications of a jump, and an eighth of those of a minibatch. The wait is the
+    # Multiplications of a jump, and a tenth of those of a minibatch. The wait is the
     # shorter one that 10 240 and these allow; where they allow less than four, four.
     [
-        ((1, 1), 1, 1),  # 128
-        ((3, 40), 2, 1),  # 10 240
-        ((3, 40), 3, 2),  # 15 360, 210
-        ((9, 200), 8, 32),  # 208 000, 5 400: 32 by both
-        ((150, 40), 100, 8),  # 656 000, 156 000
-        ((600, 40), 5, 4),  # 55 600, 54 000
-        ((1, 300), 200, 64),  # 7 680 000, 30 300: never fewer
+        ((1, 1), 1, 1),  # 96
+        ((3, 40), 2, 1),  # 7 680
+        ((3, 40), 3, 2),  # 11 520, 168
+        ((9, 200), 12, 32),  # 235 200, 5 760
+        ((150, 40), 100, 8),  # 528 000, 124 800
+        ((600, 40), 5, 4),  # 49 200, 43 200
+        ((1, 300), 200, 64),  # 5 760 000, 12 240: never fewer
     ],
 )
 def test_jumps_cost_a_share_of_a_minibatch(sizes, n_chains, wait):
