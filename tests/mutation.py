@@ -1291,8 +1291,8 @@ MUTATIONS = [
     Mutation(
         "net: the last epoch is kept instead of the best",
         "boltzmann/_fine_tuned.py",
-        'self._public(run.best["parameters"], self._state)',
-        "self._public([p.copy() for p in run.params], self._state)",
+        'run.best["parameters"], run.best["n_iter"]',
+        'run.params, run.best["n_iter"]',
     ),
     # ---- Deep machines ----
     Mutation(

@@ -12,7 +12,9 @@ from common import (
     BOLTZMANN_ESTIMATORS,
     assert_same,
     assert_same_model,
+    every_estimator,
     every_rbm,
+    labels_for,
     outputs,
 )
 from sklearn_ebm import (
@@ -45,7 +47,7 @@ class Recorder:
 
     def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
         self.events.append(("end", context.task_name))
-        if context.task_name != "epoch":
+        if context.task_name not in ("epoch", "pass"):
             return False
         if self.look:
             self.seen.append(self.look(fitted_estimator))
@@ -55,7 +57,7 @@ class Recorder:
 
     @property
     def n_epochs(self):
-        return self.events.count(("end", "epoch"))
+        return self.events.count(("end", "epoch")) + self.events.count(("end", "pass"))
 
 
 class PropagatedRecorder(Recorder):
@@ -119,6 +121,23 @@ def test_estimator_kept_by_a_callback_stays_what_it_was(estimator, digits, callb
         assert kept.n_iter_ == n
         assert len(kept.history_["weight_norm"]) == n
     assert len(recorder.seen) == model.n_iter_
+
+
+@every_estimator
+def test_estimator_kept_by_a_callback_can_go_on(estimator, digits, callbacks):
+    X, y = digits[:100], labels_for(estimator, digits[:100])
+    recorder = Recorder(look=lambda fitted: fitted)
+    if not hasattr(estimator, "set_callbacks"):
+        pytest.skip("it takes no callbacks")
+    model = clone(estimator).set_callbacks(recorder).fit(X, *y)
+    if not recorder.seen:
+        pytest.skip("its callbacks see the machines in it")
+    for kept in recorder.seen:
+        vars(kept).pop("_callback_fit_ctx", None)  # scikit-learn's, of this fit
+    # All that training goes on from, too, and nothing that it has changed since.
+    assert_same_model(recorder.seen[-1], model)
+    first = clone(estimator).set_callbacks(Recorder(stop_at=1)).fit(X, *y)
+    assert_same_model(recorder.seen[0], first)
 
 
 @every_rbm

@@ -388,20 +388,22 @@ class FineTuned(CallbackSupportMixin, Transformer):
                 break
 
     def _fitted(self, run):
-        """Return the public attributes that a run has arrived at."""
+        """Return the attributes that a run has arrived at."""
+        fitted = {"_state": self._state | run.state()}
         if run.best is None:
-            return self._public([p.copy() for p in run.params], self._state)
-        fitted = self._public(run.best["parameters"], self._state)
-        return fitted | {"best_n_iter_": run.best["n_iter"]}
+            params = [p.copy() for p in run.params]
+        else:
+            params, fitted["best_n_iter_"] = run.best["parameters"], run.best["n_iter"]
+        return fitted | self._public(params, self._state)
 
     def _public(self, params, state):
         """Return the public attributes of a net with these parameters."""
         return {"coefs_": list(params[::2]), "intercepts_": list(params[1::2])}
 
     def _store(self, run):
-        """Keep what a run has arrived at, and what it needs to go on."""
+        """Keep what a run has arrived at."""
         self.__dict__.pop("best_n_iter_", None)
-        self.__dict__.update(self._fitted(run), _state=self._state | run.state())
+        self.__dict__.update(self._fitted(run))
 
     @property
     def loss_curve_(self):

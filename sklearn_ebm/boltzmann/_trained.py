@@ -403,16 +403,16 @@ class Training(CallbackSupportMixin, TransformerMixin):
         )
 
     def _fitted(self, run):
-        """Return the public attributes that a run has arrived at."""
-        fitted = self._public(run.parameters())
+        """Return the attributes that a run has arrived at."""
+        fitted = self._public(run.parameters()) | {"_state": self._state_after(run)}
         if run.best is not None:
             fitted["best_n_iter_"] = run.best["n_iter"]
         if self.persistent:
             fitted["h_samples_"] = run.trainer.chains()
         return fitted
 
-    def _store(self, run):
-        """Keep what a run has arrived at, and what it needs to go on."""
+    def _state_after(self, run):
+        """Return what training goes on from after a run."""
         trainer = run.trainer
         state = {k: v for k, v in self._state.items() if k != "jumps"}
         state["step"] = int(trainer.next_step)
@@ -428,10 +428,14 @@ class Training(CallbackSupportMixin, TransformerMixin):
         jumps = trainer.jumps_state()
         if jumps is not None:
             state["jumps"] = jumps
+        return state
+
+    def _store(self, run):
+        """Keep what a run has arrived at."""
         # (What an earlier call has left, and this one may not have.)
         for name in ("best_n_iter_", "h_samples_"):
             self.__dict__.pop(name, None)
-        self.__dict__.update(self._fitted(run), _state=state)
+        self.__dict__.update(self._fitted(run))
 
 
 class TrainedRBM(Training, FittedRBM):

@@ -238,8 +238,9 @@ class TrainedDBM(Training, FittedDBM):
             means = self._output(some_rows(X), self._dtype())
             warn_of_constant_top(self, means)
 
-    def _store(self, run):
-        super()._store(run)
+    def _state_after(self, run):
+        state = super()._state_after(run)
         if self.centering:
-            offset = run.trainer.visible_offset()[len(self._state["shift"]) :]
-            self._state = self._state | {"latent_offset": offset}
+            offset = run.trainer.visible_offset()[len(state["shift"]) :]
+            state["latent_offset"] = offset
+        return state

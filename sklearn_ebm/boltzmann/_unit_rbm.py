@@ -413,13 +413,13 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             trainer.start_jumps(state.get("jumps"))
         return trainer
 
-    def _store(self, run):
-        state = {k: v for k, v in self._state.items() if k != "visible_chains"}
+    def _state_after(self, run):
+        state = super()._state_after(run)
+        state.pop("visible_chains", None)
         if self.langevin_time is not None and self.persistent:
             # Hidden states say all of chains whose visible units are drawn afresh.
             state["visible_chains"] = run.trainer.places()
-        self._state = state
-        super()._store(run)
+        return state
 
     @unless_bits
     def _first_chains(self, n_chains, key, step):

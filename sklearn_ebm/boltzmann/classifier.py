@@ -584,7 +584,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         run.end_epoch(entry, self.n_iter_)
 
     def _fitted(self, run):
-        """Return the public attributes that a run has arrived at."""
+        """Return the attributes that a run has arrived at."""
         components, labels, hidden, visible, label = run.parameters()
         fitted = {
             "components_": components,
@@ -593,6 +593,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             "intercept_visible_": visible,
             "intercept_label_": label,
             "visible_mean_": self._state["visible_mean"].astype(components.dtype),
+            "_state": self._state_after(run),
         }
         if run.best is not None:
             fitted["best_n_iter_"] = run.best["n_iter"]
@@ -600,18 +601,22 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             fitted["h_samples_"] = run.trainer.chains()
         return fitted
 
-    def _store(self, run):
-        """Keep what a run has arrived at, and what it needs to go on."""
+    def _state_after(self, run):
+        """Return what training goes on from after a run."""
         state = self._state | {
             "parameters": run.trainer.parameters(),
             "step": int(run.trainer.next_step),
         }
         if run.trainer.momentum:
             state["velocity"] = run.trainer.velocities()
+        return state
+
+    def _store(self, run):
+        """Keep what a run has arrived at."""
         # (What an earlier call has left, and this one may not have.)
         for name in ("best_n_iter_", "h_samples_"):
             self.__dict__.pop(name, None)
-        self.__dict__.update(self._fitted(run), _state=state)
+        self.__dict__.update(self._fitted(run))
 
 
 class _HeldOut:

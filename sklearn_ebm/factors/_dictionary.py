@@ -204,8 +204,8 @@ class Learner:
             "key": self.key,
             "n_steps": self.n_steps,
             "n_seen": self.n_seen,
-            "squares": self.squares,
-            "products": self.products,
+            "squares": self.squares.copy(),
+            "products": self.products.copy(),
         }
 
     def components(self):

@@ -423,7 +423,6 @@ class SparseCoding(CallbackSupportMixin, Transformer):
 
     def _store(self, learner, passes):
         vars(self).update(_fitted(learner, passes))
-        self._state = learner.state()
 
     # ---- Use ----
 
@@ -608,6 +607,7 @@ def _fitted(learner, passes):
         "components_": learner.components(),
         "n_iter_": len(passes),
         "history_": _history(passes),
+        "_state": learner.state(),
     }
 
 
