@@ -16,11 +16,12 @@ import scipy.sparse as sp
 from scipy.special import softmax
 
 from ._gibbs import half_sweep
-from ._machines import weighted_sums
+from ._machines import Machine, weighted_sums
 from ._products import product
 from ._rows import Rows
 from ._unit_paths import enumerate_states
 from ._units import Units, Wanted, evaluate
+from ._validation import refuse_unseen
 from .samplers import Chains, Gibbs
 from .units import as_unit
 
@@ -42,10 +43,14 @@ class DrawnValues:
 
     step : int
         First step of the random counter.
+
+    layers : Layered or None, default=None
+        The model that training goes on from, which knows of features of which nothing
+        is observed.
     """
 
-    def __init__(self, key, step=0):
-        self.key, self.n_steps = key, step + 1
+    def __init__(self, key, step=0, layers=None):
+        self.key, self.n_steps, self.layers = key, step + 1, layers
         self.rows = ()
 
     def fill(self, X, others=None):
@@ -68,6 +73,8 @@ class DrawnValues:
         missing = missing_values(X)
         if missing is None:
             return X
+        if self.layers is None:
+            refuse_unseen(missing)
         self.rows = np.flatnonzero(missing.any(axis=1))
         mean = observed_means(X, missing)
         self.X, self.missing = np.array(X), missing[self.rows]
@@ -77,8 +84,18 @@ class DrawnValues:
             found = X[~missing[:, column], column]
             if len(found):
                 values[:, column] = rng.choice(found, len(values))
+        unseen = missing.all(axis=0)
+        if unseen.any():
+            values[:, unseen] = self._new_rows(len(values), rng)[:, unseen]
         self._put(values)
         return self.X
+
+    def _new_rows(self, n_rows, rng):
+        """Draw rows from the model that training goes on from."""
+        machine, key = Machine(self.layers), int(rng.integers(2**63))
+        rows = machine.independent(n_rows, key, 0)
+        machine.run(rows, N_FIRST_SWEEPS, key, 1)
+        return rows
 
     def sweep(self, layers, n_sweeps=1):
         """Draw the values again, in place, from chains of a layered model.

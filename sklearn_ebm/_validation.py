@@ -187,6 +187,13 @@ def refuse_not_finite(estimator, X):
     assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
 
 
+def refuse_unseen(missing):
+    """Refuse data in which nothing of a feature is observed, by what is missing."""
+    unseen = [] if missing is None else np.flatnonzero(missing.all(axis=0))
+    if len(unseen):
+        raise ValueError(f"Feature {unseen[0]} of X has no observed value.")
+
+
 def in_dense(X):
     """What a message adds to a remedy for NaN which sparse data do not have."""
     if sp.issparse(X):

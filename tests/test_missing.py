@@ -11,6 +11,7 @@ from common import PARAMETERS, all_states, assert_same_model, floats, random_mod
 from sklearn_ebm import RBM, BernoulliRBM, DBMTransformer, GaussianRBM
 from sklearn_ebm._missing import DrawnValues, fill_mean_field
 from sklearn_ebm.likelihood import log_likelihood
+from sklearn_ebm.units import Categorical
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ def test_drawn_values_follow_the_conditional(dtype):
     n, free = 20_000, np.array([0, 2, 3])
     X = np.tile(np.array([0, 1, 0, 0, 1], dtype=dtype), (n, 1))
     X[:, free] = np.nan
-    drawn = DrawnValues(key=123)
+    drawn = DrawnValues(123, layers=model._layered())
     filled = drawn.fill(X)
     drawn.sweep(model._layered(), 30)
     np.testing.assert_array_equal(filled[:, [1, 4]], 1)
@@ -237,11 +238,46 @@ def test_values_drawn_for_features_that_look_like_bits_are_real(dtype):
     np.testing.assert_allclose(model.variance_, other.variance_, 1e-3)
 
 
-def test_nothing_is_learned_of_what_is_never_observed():
-    X = (np.random.default_rng(0).random((300, 4)) < 0.7).astype(float)
-    X[:, 3] = np.nan
-    model = BernoulliRBM(2, missing="latent", n_iter=5, random_state=0).fit(X)
-    assert 0.3 < model.sample(2000, 50, random_state=0)[:, 3].mean() < 0.7
+NEVER_OBSERVED = {
+    "bits": (BernoulliRBM(2), (0.9, 0.9, 0.1), 2),
+    "real": (GaussianRBM(2), (1.0, 1000.0, -5.0), 1),
+    "block": (RBM(2, visible=[(0, "bernoulli"), ([1, 2, 3], Categorical(3))]), 0, 1),
+    "codes": (RBM(2, visible=[(0, "bernoulli"), ([1, 2], "categorical")]), 0, 2),
+}
+
+
+@pytest.mark.parametrize("case", NEVER_OBSERVED)
+def test_features_that_nothing_is_known_of_are_refused(case):
+    model, where, number = NEVER_OBSERVED[case]
+    model = clone(model).set_params(missing="latent", n_iter=5, random_state=0)
+    rng = np.random.default_rng(0)
+    if case == "bits":
+        X = (rng.random((600, 3)) < where).astype(float)
+    elif case == "real":
+        X = rng.normal(where, (1, 50, 2), (600, 3))
+    else:
+        X, codes = rng.integers(0, 2, (600, 4)).astype(float), rng.choice(3, 600)
+        X[:, 1:] = np.eye(3)[codes] if case == "block" else codes[:, np.newaxis]
+        X = X if case == "block" else X[:, :3]
+    holes = X.copy()
+    holes[:, number] = np.nan
+    if case == "block":
+        holes[:, 1:] = np.nan
+    for method in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=f"^Feature {number} of X has no observed"):
+            method(holes)
+    # A model knows more, and goes on from what it knows.
+    model.partial_fit(X)
+    for rows in (holes[:1], holes[:500]):
+        model.partial_fit(rows)
+    mean = model.visible_mean_
+    if case != "codes":
+        assert (np.abs(mean - X.mean(axis=0)) < 0.3 * X.std(axis=0)).all()
+    if case in ("block", "codes"):
+        assert mean[1:4].sum() == pytest.approx(1, abs=1e-6)
+    if case == "real":
+        np.testing.assert_allclose(model.visible_scale_, X.std(axis=0), rtol=0.2)
+    model.set_params(warm_start=True).fit(holes)
 
 
 def test_missing_values_are_never_drawn_with_the_same_counter(monkeypatch, holes):

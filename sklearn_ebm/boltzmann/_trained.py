@@ -281,7 +281,8 @@ class Training(CallbackSupportMixin, TransformerMixin):
             # There is a step of the training for every sweep of missing values but
             # the first ones: so they never draw the same twice.
             n_drawn = self._state["step"] * N_FIRST_SWEEPS
-            return DrawnValues(self._state["key"] ^ MISSING_KEY, n_drawn)
+            key = self._state["key"] ^ MISSING_KEY
+            return DrawnValues(key, n_drawn, self._layered())
         return DrawnValues(random_key(self.random_state))
 
     def _dtype(self):

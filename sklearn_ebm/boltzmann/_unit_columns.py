@@ -6,11 +6,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._machines import weighted_sums
-from .._missing import fill_mean_field, has_missing
+from .._missing import fill_mean_field, has_missing, missing_values
 from .._parameters import StrOptions
 from .._rows import canonical
 from .._units import Kind
-from .._validation import check_rows, check_states, in_dense, naming, title
+from .._validation import (
+    check_rows,
+    check_states,
+    in_dense,
+    naming,
+    refuse_unseen,
+    title,
+)
 from .._warning import warn
 from ..samplers._paths import LEAST_RATE
 from ..units import BY_NAME, Unit, are, check_pair, with_gaussian
@@ -110,6 +117,8 @@ class UnitColumns:
         def fill(X):
             if drawn is None:
                 self._refuse_missing(X)
+            elif not goes_on:
+                refuse_unseen(missing_values(X))
             known = self.n_categories_ if goes_on else None
             names = getattr(self, "feature_names_in_", None)
             columns = Columns(self.visible, X, names, known)

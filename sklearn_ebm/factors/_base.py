@@ -380,12 +380,3 @@ def check_same_components(estimator, asked, made):
             f"n_components={estimator.n_components!r} does not fit the model that "
             f"training goes on from, which has {found}."
         )
-
-
-def check_all_seen(X):
-    """Refuse data with a feature of which nothing is observed."""
-    unseen = np.isnan(X).all(axis=0)
-    if unseen.any():
-        raise ValueError(
-            f"Feature {np.flatnonzero(unseen)[0]} of X has no observed value."
-        )

@@ -8,12 +8,11 @@ from sklearn.utils import check_array, check_random_state
 
 from .._parameters import Interval, StrOptions, check_parameters
 from .._training import undone_if_in_vain
-from .._validation import naming
+from .._validation import naming, refuse_unseen
 from .._warning import warn
 from ._base import (
     GaussianFactors,
     Progress,
-    check_all_seen,
     check_same_components,
     signs_of,
 )
@@ -381,7 +380,7 @@ class FactorAnalysis(GaussianFactors):
 
     def _start(self, X, n_components=None):
         """Return a model to start expectation maximisation from."""
-        check_all_seen(X)
+        refuse_unseen(np.isnan(X))
         if n_components is None:
             n_components = self._most_components(X)
         filled = np.where(np.isnan(X), np.nanmean(X, axis=0, dtype=np.float64), X)

@@ -10,8 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._parameters import Interval, StrOptions, check_parameters
 from .._training import undone_if_in_vain
+from .._validation import refuse_unseen
 from .._warning import warn
-from ._base import GaussianFactors, Progress, check_all_seen, signs_of
+from ._base import GaussianFactors, Progress, signs_of
 from ._em import ExpectationMaximisation, step
 from ._gaussian import LOG_2_PI, FactorGaussian
 from ._profile import describe, least_shared_noise
@@ -249,7 +250,7 @@ class ProbabilisticPCA(GaussianFactors):
 
     def _climb(self, X):
         """Return what expectation maximisation starts from, and its M-step."""
-        check_all_seen(X)
+        refuse_unseen(np.isnan(X))
         filled = np.where(np.isnan(X), np.nanmean(X, axis=0, dtype=np.float64), X)
         data = describe(filled, dtype=X.dtype, exact=True)
         spectrum = Spectrum(data, self._most_components(X, data))
