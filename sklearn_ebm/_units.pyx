@@ -136,8 +136,14 @@ cdef double relu_variance(double x) noexcept nogil:
 
 cdef double relu_draw(double x, double u) noexcept nogil:
     """The s with P(S > s) = u."""
+    cdef double least
     if x != x:  # (The largest of 0 and NaN would be 0.)
         return x
+    if x < -1e5:
+        # log P(S > s) = x s - s^2 / 2, less the logarithm of 1 - s / x. (Below, the
+        # difference of two large numbers would be all rounding.)
+        least = -2 * log(u)
+        return least / (sqrt(x * x + least) - x)
     return max(0.0, x - ndtri_exp(log(u) + log_ndtr(x)))
 
 

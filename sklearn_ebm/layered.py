@@ -36,7 +36,8 @@ class Layered:
     Raises
     ------
     ValueError
-        If the layers, or the shapes of `weights` and `biases`, do not fit together.
+        If the layers, or the shapes of `weights` and `biases`, do not fit together, or
+        a layer has no units.
 
     TypeError
         If `weights` or `biases` are no numbers.
@@ -60,6 +61,12 @@ class Layered:
         for name in ("weights", "biases"):
             object.__setattr__(self, name, tuple(map(_floats, getattr(self, name))))
         object.__setattr__(self, "units", tuple(self.units))
+        if any(bias.ndim != 1 or not len(bias) for bias in self.biases):
+            found = [bias.shape for bias in self.biases]
+            raise ValueError(
+                "Biases are an array (n_units,) for every layer, of one unit or more; "
+                f"got arrays of shapes {found}."
+            )
         sizes = [len(bias) for bias in self.biases]
         shapes = [np.shape(weight) for weight in self.weights]
         if len(self.units) != len(sizes) or shapes != list(pairwise(sizes)):
@@ -89,6 +96,11 @@ class Layered:
             not, say, or blocks of categories that are not whole).
         """
         states = [np.asarray(s, dtype=float) for s in states]
+        if len({len(s) for s in states if s.ndim == 2}) > 1:
+            raise ValueError(
+                "states have different numbers of rows: "
+                f"{[len(s) for s in states if s.ndim == 2]}."
+            )
         energy = -sum(s @ b for s, b in zip(states, self.biases, strict=True))
         energy = energy + sum(
             as_unit(unit).energy(s) for unit, s in zip(self.units, states, strict=True)

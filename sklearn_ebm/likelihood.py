@@ -587,8 +587,11 @@ def log_likelihood(model, X, log_z=None, **settings):
 
     Raises
     ------
-    NotFittedError, TypeError
+    NotFittedError
         As in `log_partition` and `free_energy`.
+
+    TypeError
+        As in `log_partition` and `free_energy`; or if `log_z` is no number.
 
     ValueError
         As in `log_partition` and `free_energy`; or if `log_z` is not finite, or given
@@ -615,7 +618,12 @@ def log_likelihood(model, X, log_z=None, **settings):
     elif settings:
         raise ValueError(f"log_z is given; {list(settings)} would change nothing.")
     elif not isinstance(log_z, LogPartition):
-        log_z = LogPartition(float(log_z), np.nan, "given")
+        try:
+            log_z = LogPartition(float(log_z), np.nan, "given")
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"log_z must be a number or a LogPartition, got {log_z!r}."
+            ) from error
     if not np.isfinite(log_z.value):
         raise ValueError(f"log_z must be finite, got {log_z.value}.")
     gains = -free_energy(model, X)

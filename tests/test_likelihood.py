@@ -328,6 +328,19 @@ def test_log_z_has_to_be_finite(log_z):
     for given in (log_z, LogPartition(log_z, 0.0, "exact")):
         with pytest.raises(ValueError, match=f"log_z must be finite, got {log_z}"):
             log_likelihood(model, V, given)
+    for given in ("a", [1.0], {}):
+        with pytest.raises(TypeError, match="^log_z must be a number"):
+            log_likelihood(model, V, given)
+
+
+def test_layers_have_units_and_rows_belong_together():
+    for biases in ([[], [0, 0]], [[[1.0]], [0.0, 0.0]], [0.0, [0.0, 0.0]]):
+        weights = np.zeros((np.size(biases[0]), 2))
+        with pytest.raises(ValueError, match="^Biases are an array .n_units,. for"):
+            Layered(("spin", "bernoulli"), (weights,), biases)
+    layers = Layered(("bernoulli",) * 2, (np.ones((3, 2)),), (np.zeros(3), np.zeros(2)))
+    with pytest.raises(ValueError, match=r"different numbers of rows: \[2, 1\]"):
+        layers.energy(np.zeros((2, 3)), np.zeros((1, 2)))
 
 
 def test_a_single_layer_has_no_free_energy():

@@ -243,8 +243,16 @@ def test_probabilities_are_those_of_the_joint(n_classes, dtype):
     np.testing.assert_allclose(
         model.predict_proba(v), np.exp(wanted), atol=tolerance, rtol=tolerance
     )
-    assert model.predict_proba(v).dtype == dtype
     np.testing.assert_array_equal(model.predict(v), wanted.argmax(axis=1))
+
+
+def test_probabilities_and_their_logarithms_agree_where_float32_would_round():
+    model = model_with(machine(6, 5, 3, scale=60, dtype=np.float32))
+    v = all_states(5).astype(np.float32)
+    log_p, p = model.predict_log_proba(v), model.predict_proba(v)
+    assert log_p.min() < np.log(np.finfo(np.float32).smallest_subnormal)
+    assert (log_p[log_p < 0] > -1e-8).any()
+    np.testing.assert_allclose(np.log(p), log_p, rtol=1e-8, atol=1e-15)
 
 
 def test_transform_sums_the_label_out():

@@ -366,6 +366,17 @@ def tables(a, b):
     return chi_square_p_value(counts, np.full(4, 0.25))
 
 
+@floats
+@pytest.mark.parametrize("field", [-3e4, -1e5, -2e5, -1e9, -1e18, -1e30])
+def test_draws_of_rectified_units_far_below_zero(field, dtype):
+    """Next to exponential ones, of mean 1 / |x|; nothing is lost by rounding."""
+    x = np.full((500, 8), field, dtype)
+    drawn = evaluate(ReLU().kernel(8), x, Wanted.DRAWS, key=KEY).astype(float)
+    assert kstest(drawn.ravel() * -field, "expon").pvalue > 1e-6
+    if field < -1e5:
+        assert len(np.unique(drawn)) > 3900
+
+
 # Fair bits of every kind of unit, from its draws without a field.
 FAIR = {
     "bernoulli": (Bernoulli(), lambda s: s),

@@ -56,7 +56,7 @@ class PredictedLabels(ClassifierMixin):
         Returns
         -------
         p : ndarray of shape (n_samples, n_classes)
-            Probabilities, in the order of `classes_`.
+            Probabilities, in the order of `classes_`; float64 for any X.
 
         Raises
         ------
@@ -68,8 +68,9 @@ class PredictedLabels(ClassifierMixin):
         UserWarning
             As in `predict`.
         """
-        scores, dtype = self._label_scores(X)
-        return softmax(scores, axis=1).astype(dtype, copy=False)
+        # (In float32 they would round to 1 and to 0 where their logarithms do not.)
+        scores, _ = self._label_scores(X)
+        return softmax(scores.astype(float), axis=1)
 
     def predict_log_proba(self, X):
         """Compute the logarithms of the probabilities of the labels.
@@ -82,8 +83,8 @@ class PredictedLabels(ClassifierMixin):
         Returns
         -------
         log_p : ndarray of shape (n_samples, n_classes)
-            Log-probabilities in nats, in the order of `classes_`. Finite also where
-            `predict_proba` rounds to 0.
+            Log-probabilities in nats, in the order of `classes_`; float64 for any X.
+            Finite also where `predict_proba` rounds to 0.
 
         Raises
         ------
@@ -95,8 +96,8 @@ class PredictedLabels(ClassifierMixin):
         UserWarning
             As in `predict`.
         """
-        scores, dtype = self._label_scores(X)
-        return log_softmax(scores, axis=1).astype(dtype, copy=False)
+        scores, _ = self._label_scores(X)
+        return log_softmax(scores.astype(float), axis=1)
 
     def decision_function(self, X):
         """Compute how much speaks for each label.

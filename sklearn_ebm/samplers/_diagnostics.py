@@ -139,5 +139,8 @@ def _draws(x):
     if x.ndim == 1:
         x = x[:, np.newaxis]
     if x.ndim != 2 or len(x) < 2:
-        raise ValueError(f"Draws of shape {x.shape} are not (n_draws, n_chains).")
+        raise ValueError(
+            f"Draws of shape {x.shape} are not (n_draws, n_chains), with two draws or "
+            "more."
+        )
     return x - x[0, 0]
