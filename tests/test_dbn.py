@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import expit, logsumexp
-from scipy.stats import chisquare, norm, t
+from scipy.stats import chisquare, kstest, norm, t
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from threadpoolctl import threadpool_limits
@@ -23,7 +23,7 @@ from common import (
     traced_memory,
 )
 from sklearn_ebm import RBM, BernoulliRBM, DBNTransformer, GaussianRBM
-from sklearn_ebm.boltzmann._bound import Bound
+from sklearn_ebm.boltzmann._bound import Bound, shifts_of
 from sklearn_ebm.boltzmann._stack import means_up, new_stack, pretrain
 from sklearn_ebm.boltzmann._up_down import UpDown, delta
 from sklearn_ebm.boltzmann._upper_rbm import UpperRBM
@@ -192,9 +192,11 @@ def test_bound_is_that_of_its_draws_written_out(sizes):
     recognition = [rbm._layered() for rbm in model._rbms(recognition=True)]
     *generative, machine = (rbm._layered() for rbm in model._rbms())
     bound, wanted = Bound(recognition[:-1], generative, machine, n_draws), 0
+    shifts = shifts_of(X, sizes[1:-1])
     for numbers in bound.draws:
         below = X
-        for k, uniform in enumerate(numbers):
+        for k, number in enumerate(numbers):
+            uniform = (number + shifts[k]) % 1
             R, c = model.recognition_components_[k], model.recognition_intercepts_[k]
             fields = below @ R.T + c
             above = (uniform < expit(fields)).astype(float)
@@ -218,6 +220,32 @@ def test_draws_are_spread_and_those_of_layers_differ():
     off = np.corrcoef(columns)[np.triu_indices(6, 1)]
     # Correlations of independent columns, 15 of them, at a p-value of 1e-6.
     assert np.abs(off).max() < norm.isf(LEAST_P / 2 / 15) / np.sqrt(n_draws - 1)
+
+
+def test_rows_have_draws_of_their_own():
+    X = all_states(10).astype(float)
+    shifts = shifts_of(X, [3, 5])
+    assert [x.shape for x in shifts] == [(1024, 3), (1024, 5)]
+    columns = np.hstack(shifts)
+    assert all(kstest(column, "uniform").pvalue > LEAST_P for column in columns.T)
+    # Units of a row, and a unit in rows that differ by one bit: 8 * 7 / 2 and 8 pairs.
+    off = np.corrcoef(columns.T)[np.triu_indices(8, 1)]
+    near = [np.corrcoef(column[::2], column[1::2])[0, 1] for column in columns.T]
+    worst = max(np.abs(off).max() * 2**0.5, np.abs(near).max())
+    assert worst < norm.isf(LEAST_P / 2 / 36) / np.sqrt(511)
+    # Nothing but the values of the row matters, in single precision.
+    Z = X[::-1]
+    for same in (Z.astype(np.float32), Z + 1e-12 * Z, np.where(Z == 0, -0.0, Z)):
+        np.testing.assert_array_equal(shifts_of(same, [3, 5])[1], shifts[1][::-1])
+
+
+def test_errors_of_draws_go_away_in_the_mean_over_rows():
+    model = network((10, 4, 3), tied=False)
+    X = all_states(10).astype(float)
+    log_z = float(log_partition(model.top_rbm()))
+    errors = model._bounds(X, 10) - log_z - [bound_of(model, v)[0] for v in X]
+    assert errors.std() > 0.02
+    assert abs(errors.mean()) < norm.isf(LEAST_P / 2) * errors.std() / np.sqrt(1024)
 
 
 def test_large_machines_have_an_estimate_of_log_z(digits):

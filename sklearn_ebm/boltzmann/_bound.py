@@ -20,7 +20,10 @@ SEED = 0
 
 
 class Bound:
-    """The bound of rows, by draws that are the same for all rows.
+    """The bound of rows, by draws of their own that the values of a row decide.
+
+    So a row by itself has the bound that it has among others, and in the mean over
+    many rows the errors of the draws go away.
 
     Parameters
     ----------
@@ -45,6 +48,7 @@ class Bound:
         drawn = [spread(rng, n_draws, len(up.bias)) for up in self.ups]
         # With no layer below the machine on top there is nothing to draw.
         self.draws = list(zip(*drawn, strict=True)) or [()]
+        self.sizes = [len(up.bias) for up in self.ups]
 
     def of(self, X):
         """Bounds of rows, without the log Z of the machine on top.
@@ -62,13 +66,15 @@ class Bound:
         # What is the same in every draw.
         first = self.ups[0].fields(X) if self.ups else None
         total = np.zeros(len(X))
+        shifts = shifts_of(X, self.sizes)
         for numbers in self.draws:
             below = X
-            for k, uniform in enumerate(numbers):
+            for k, number in enumerate(numbers):
                 up, down = self.ups[k], self.downs[k]
                 fields = up.fields(below) if k else first
                 means = evaluate(up.units, fields, Wanted.MEANS)
-                above = (uniform < means).astype(float)
+                # (As evenly spread over the draws as they were.)
+                above = ((number + shifts[k]) % 1 < means).astype(float)
                 total += log_probability(down.units, down.fields(above), below)
                 total -= log_probability(up.units, fields, above)
                 below = above
@@ -84,6 +90,30 @@ def spread(rng, n_draws, n_units):
     strata = np.tile(np.arange(n_draws)[:, np.newaxis], n_units)
     strata = rng.permuted(strata, axis=0)
     return (strata + rng.random(strata.shape)) / n_draws
+
+
+def shifts_of(X, sizes):
+    """Return uniform numbers (n_rows, size), one array a size, that rows decide.
+
+    By a hash of their values in single precision, that of a row in double precision.
+    """
+    words = (X.astype(np.float32) + np.float32(0)).view(np.uint32)  # no -0
+    numbers = _scrambled(np.arange(X.shape[1] + sum(sizes), dtype=np.uint64))
+    factors, *parts = np.split(numbers, X.shape[1] + np.cumsum([0, *sizes[:-1]]))
+    rows = _scrambled(np.einsum("ij,j->i", words, factors))[:, np.newaxis]
+    return [(_scrambled(rows + part) >> np.uint64(11)) * 2.0**-53 for part in parts]
+
+
+def _scrambled(x):
+    """Return 64-bit numbers that seem random, one for each (splitmix64).
+
+    By G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators"
+    (OOPSLA 2014).
+    """
+    x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
 
 
 def log_probability(units, fields, states):

@@ -146,12 +146,12 @@ class FittedDBN(OwnDraws, Transformer):
         """Compute a lower bound on the log-likelihood of X.
 
         The variational bound ``E_q[log p(v, h) - log q(h)]``, with the hidden layers
-        drawn up from v along the recognition weights: ten draws, by the same random
-        numbers for every row (an estimate, which for single rows can lie a little
-        above the log-likelihood). It needs log Z of the machine at the top, which is
-        found when it is first needed, and kept: exactly if a layer has at most 2^14
-        states, otherwise by annealed importance sampling with a fixed seed. Then it
-        is an estimate of a lower bound, which can lie above the log-likelihood (see
+        drawn up from v along the recognition weights: ten draws, by random numbers
+        that the values of a row decide (an estimate, which for a few rows can lie a
+        little above the log-likelihood). It needs log Z of the machine at the top,
+        which is found when it is first needed, and kept: exactly if a layer has at most
+        2^14 states, otherwise by annealed importance sampling with a fixed seed. Then
+        it is an estimate of a lower bound, which can lie above the log-likelihood (see
         `top_rbm` for forward and reverse estimates of log Z). With one hidden layer
         nothing is drawn, and it is the log-likelihood.
 
