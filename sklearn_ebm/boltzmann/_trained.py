@@ -116,7 +116,8 @@ class Training(CallbackSupportMixin, TransformerMixin):
         ValueError
             If parameters are not allowed, or do not fit each other or the data; X is
             not a matrix of finite numbers (restricted machines take NaN with
-            ``missing="latent"``, in a dense array); with `warm_start`, X or parameters
+            ``missing="latent"``, in a dense array, but need values of every feature,
+            unless training goes on from a model); with `warm_start`, X or parameters
             do not fit the model so far; or training diverges, which leaves the
             estimator as it was.
         TypeError
