@@ -15,9 +15,10 @@
 #              - log mean over k of exp(h x_k - A(x_k)).
 #
 # So the model is left as it is, also if fields are those that earlier parameters had.
-# Jumps of many units or chains cost more, and there are fewer of them; where units are
-# many, most are refused, too: the more often all are, the more minibatches go by
-# without any.
+# Between two jumps training drives the shares of modes away as before, the faster the
+# more hidden units there are. So there is one in every minibatch that can afford it. In
+# restricted machines of bits, which saturate, one in a few minibatches does as well.
+# The more often all chains are refused, the more minibatches go by without any.
 import numpy as np
 
 from libc.math cimport log
@@ -41,12 +42,15 @@ cdef enum:
     # Minibatches between two jumps, at most, where they succeed and where all fail.
     LONG_WAIT = 64
     LONGEST_WAIT = 512
-    # Multiplications that jumps may cost a minibatch: few units have little else to do.
-    # Of more of them there is a jump every few minibatches, which do as well as every
-    # one, or as often as its products are a share of theirs, one of so many.
+    # Multiplications that jumps may cost a minibatch anyway (a few microseconds), and
+    # how many times those of its products between the layers.
+    MUCH_WORK = 262144
+    TIMES = 4
+    # Where a few do as well: what they may cost anyway; and of how many multiplications
+    # they may be one if they are in one of a few minibatches.
     FREE_WORK = 10240
-    FEW = 4
     SHARE = 10
+    FEW = 4
 
 # Field of units that are off.
 cdef double NEVER = -1e30
@@ -65,11 +69,12 @@ cdef class Jumps:
     n_chains : how many chains there are
     n_visible : how many visible units
     batch_size : how many rows a minibatch has
+    seldom : whether one in a few minibatches does as well
     """
 
     def __cinit__(
         self, Units hidden, Py_ssize_t n_chains, Py_ssize_t h_bytes, dtype,
-        Py_ssize_t n_visible, Py_ssize_t batch_size,
+        Py_ssize_t n_visible, Py_ssize_t batch_size, bint seldom,
     ):
         self.hidden, self.n_chains, self.h_bytes = hidden, n_chains, h_bytes
         self.dtype = np.dtype(dtype)
@@ -85,15 +90,14 @@ cdef class Jumps:
         self.visible_now = <double *> self._bytes("visible_now", n_chains * 8)
         self.visible_then = <double *> self._bytes("visible_then", n_chains * 8)
         self.accepted = <double *> self._bytes("accepted", n_chains * 8)
-        self.least_wait = 1
         # Products with the rows, and sums of weights of visible units.
         cdef Py_ssize_t work = 2 * n_chains * hidden.n_units * (POOL + n_visible // 8)
         cdef Py_ssize_t others = (
-            2 * n_visible * hidden.n_units * (batch_size + n_chains) // SHARE
+            2 * n_visible * hidden.n_units * (batch_size + n_chains)
         )
-        while work > FREE_WORK * self.least_wait and (
-            self.least_wait < FEW
-            or self.least_wait < LONG_WAIT and work > others * self.least_wait
+        self.least_wait = 1
+        while self.least_wait < LONG_WAIT and not _affords(
+            others * self.least_wait, work, seldom, self.least_wait
         ):
             self.least_wait *= 2
         self.wait = self.least_wait
@@ -249,6 +253,20 @@ cdef class Jumps:
         if n_accepted:
             self.wait = self.least_wait
         self.due = step + self.wait * n_steps
+
+
+cdef bint _affords(
+    Py_ssize_t others, Py_ssize_t work, bint seldom, Py_ssize_t n_batches
+) noexcept nogil:
+    """Whether there may be a jump in so many minibatches.
+
+    others, work : multiplications of their products, and of the jump.
+    """
+    if seldom:
+        return work <= FREE_WORK * n_batches or (
+            n_batches >= FEW and SHARE * work <= others
+        )
+    return work <= MUCH_WORK * n_batches or work <= TIMES * others
 
 
 cdef double _linear(Jumps jumps, const real *state, const real *bias) noexcept nogil:

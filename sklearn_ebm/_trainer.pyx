@@ -363,7 +363,8 @@ cdef class Trainer:
         cdef Units units = Units([(Kind.BERNOULLI, self.n_hidden, 1)])
         cdef Py_ssize_t h_bytes = self.up.n_panels * PANEL_BYTES
         self.jumps = Jumps(
-            units, self.n_chains, h_bytes, self.dtype, self.n_visible, self.batch_size
+            units, self.n_chains, h_bytes, self.dtype, self.n_visible, self.batch_size,
+            seldom=True,
         )
         self.proposed = Bits(self.n_chains, self.n_hidden)
         cdef Py_ssize_t n_panels = max(self.up.n_panels, 2 * self.down.n_panels)

@@ -443,7 +443,7 @@ cdef class UnitTrainer:
         """
         self.jumps = Jumps(
             self.hidden, self.n_chains, self.h_bytes, self.dtype, self.n_visible,
-            self.batch_size,
+            self.batch_size, seldom=False,
         )
         self.fields_then = self._bytes("fields_then", self.n_chains * self.v_bytes)
         if state is not None:

@@ -774,14 +774,14 @@ MUTATIONS = [
     Mutation(
         "jumps seldom in wide machines",
         "_jumps.pyx",
-        "self.least_wait < FEW",
-        "self.least_wait < LONG_WAIT",
+        "n_batches >= FEW and SHARE * work <= others",
+        "False",
     ),
     Mutation(
         "jumps however dear",
         "_jumps.pyx",
-        "work > others * self.least_wait",
-        "False",
+        "or work <= TIMES * others",
+        "or True",
     ),
     Mutation(
         "jumps that fail do not wait longer",

@@ -112,10 +112,13 @@ class Jumps:
     """Jumps of chains to hidden states of the last rows (see _jumps.pyx).
 
     hidden : compiled `Units`, which draw as the kernel does, in `dtype`
+    seldom : whether one in a few minibatches does as well
     """
 
-    def __init__(self, hidden, key, dtype, n_visible, batch_size, size=48):
-        self.n_visible, self.batch_size = n_visible, batch_size
+    def __init__(
+        self, hidden, key, dtype, n_visible, batch_size, *, seldom=False, size=48
+    ):
+        self.n_visible, self.batch_size, self.seldom = n_visible, batch_size, seldom
         self.hidden, self.key, self.dtype, self.size = hidden, key, dtype, size
         self.fields, self.at, self.wait, self.due = {}, 0, 1, 0
 
@@ -150,11 +153,10 @@ class Jumps:
         accepted = np.log((words[:, 0, 1] + 0.5) / 2**32) < weights[0] - weights[1]
         work = 2 * chains.size * (self.size + self.n_visible // 8)
         n_rows, n_hidden = self.batch_size + len(chains), chains.shape[1]
-        others = 2 * self.n_visible * n_hidden * n_rows // 10
-        free, share = (
-            2 ** np.ceil(max(0, np.log2(work / most))) for most in (10240, others)
-        )
-        least = int(min(64, free, max(4, share)))
+        others = 2 * self.n_visible * n_hidden * n_rows
+        free, share = (10240, others / 10) if self.seldom else (262144, 4 * others)
+        free, share = (2 ** np.ceil(max(0, np.log2(work / x))) for x in (free, share))
+        least = int(min(64, free, max(4 if self.seldom else 1, share)))
         self.wait = least if accepted.any() else min(2 * max(self.wait, least), 512)
         self.due = step + self.wait * n_steps
         return np.where(accepted[:, np.newaxis], new, chains)

@@ -91,7 +91,7 @@ def check_training(
         trainer.start_jumps()
         units = Bernoulli().kernel(trainer.n_hidden)
         twins_jumps = reference_units.Jumps(
-            units, KEY, dtype, X.shape[1], trainer.batch_size
+            units, KEY, dtype, X.shape[1], trainer.batch_size, seldom=True
         )
     order = rng.permutation(X.shape[0])
     rates = rng.uniform(0.5, 1, trainer.n_batches)
@@ -223,6 +223,29 @@ def test_jumps(batch_size, n_chains, n_gibbs_steps, kind, dtype):
             X, machine, bits(n_chains, n_hidden, rng), rng, batch_size=batch_size,
             n_gibbs_steps=n_gibbs_steps, jumps=True,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "sizes, n_chains, wait",
+    # Multiplications of a jump, and a tenth of those of a minibatch. The wait is the
+    # shorter one that 10 240 and these allow; where they allow less than four, four.
+    [
+        ((1, 1), 1, 1),  # 96
+        ((3, 40), 2, 1),  # 7 680
+        ((3, 40), 3, 2),  # 11 520, 168
+        ((9, 200), 12, 32),  # 235 200, 5 760
+        ((150, 40), 100, 8),  # 528 000, 124 800
+        ((600, 40), 5, 4),  # 49 200, 43 200
+        ((1, 300), 200, 64),  # 5 760 000, 12 240: never fewer
+    ],
+)
+def test_jumps_cost_a_share_of_a_minibatch(sizes, n_chains, wait):
+    (n_visible, n_hidden), rng = sizes, generator(32)
+    machine = random_machine(n_hidden, n_visible, rng, scale=0.0, dtype=np.float32)
+    X, chains = bits(8, n_visible, rng), bits(n_chains, n_hidden, rng)
+    trainer, _ = make_trainer(X, machine, chains, rng, batch_size=4)
+    trainer.start_jumps()
+    assert trainer.jumps_state()["wait"] == wait
 
 
 @pytest.mark.parametrize("n_chains", [3, 150])

@@ -562,7 +562,7 @@ def test_jumps_carry_chains_where_sweeps_do_not(jumps):
     )
     if jumps:
         trainer.start_jumps()
-    for _ in range(50):  # with a jump in every 16 minibatches
+    for _ in range(50):
         trainer.begin_epoch(np.arange(50), np.zeros(5))
         trainer.run(0, 5)
     n_on = trainer.chains().sum()
@@ -584,22 +584,22 @@ def test_jumps_wait_the_longer_the_more_often_all_are_refused():
         for batch in range(100):
             case.trainer.run(batch, batch + 1)
             waits.append(case.trainer.jumps_state()["wait"])
-    assert waits[0] == 8 and waits[-1] == 512
+    assert waits[0] == 1 and waits[-1] == 512
     assert np.isin(np.diff(np.log2(waits)), (0, 1)).all()
 
 
 @pytest.mark.parametrize(
     "sizes, n_chains, wait",
-    # Multiplications of a jump, and a tenth of those of a minibatch. The wait is the
-    # shorter one that 10 240 and these allow; where they allow less than four, four.
+    # Multiplications of a jump, and four times those of a minibatch. The wait is the
+    # shorter one that 262 144 and these allow.
     [
         ((1, 1), 1, 1),  # 96
-        ((3, 40), 2, 1),  # 7 680
-        ((3, 40), 3, 2),  # 11 520, 168
-        ((9, 200), 12, 32),  # 235 200, 5 760
-        ((150, 40), 100, 8),  # 528 000, 124 800
-        ((600, 40), 5, 4),  # 49 200, 43 200
-        ((1, 300), 200, 64),  # 5 760 000, 12 240: never fewer
+        ((40, 60), 40, 1),  # 254 400
+        ((9, 400), 40, 2),  # 1 568 000, 1 267 200
+        ((600, 40), 90, 1),  # 885 600, 18 048 000
+        ((1, 64), 100, 4),  # 614 400, 53 248
+        ((2, 300), 100, 8),  # 2 880 000, 499 200
+        ((1, 300), 2000, 16),  # 57 600 000, 4 809 600
     ],
 )
 def test_jumps_cost_a_share_of_a_minibatch(sizes, n_chains, wait):
