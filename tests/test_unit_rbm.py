@@ -1052,12 +1052,38 @@ def test_models_that_were_led_away_from_the_data_are_warned_of(hidden):
     assert alone == pytest.approx(log_p.mean(), abs=0.01)
     value = log_likelihood(model, rows, log_partition(model, "exact")).value
     assert value < 0.99 * most < alone
-    # Nothing is known of the densities of other units.
-    visible = [(slice(0, 11), "spin"), ([11], "gaussian")]
+    # Densities of rectified units have no bound.
+    visible = [(slice(0, 11), "spin"), ([11], "relu")]
     if hidden != "poisson":
         with warnings.catch_warnings():
             warnings.simplefilter("error", ConvergenceWarning)
             model.set_params(visible=visible).fit(X)
+
+
+@pytest.mark.parametrize("scale", [1, 1000])
+@pytest.mark.parametrize("bits", [0, 2])
+def test_real_models_that_were_led_away_from_the_data_are_warned_of(bits, scale):
+    rng = generator(676)
+    X = rng.normal(size=(400, 3)) @ rng.normal(size=(3, 30))
+    X += 0.5 * rng.normal(size=X.shape)
+    X[:, bits:] = scale * (3 + X[:, bits:])
+    X[:, :bits] = X[:, :bits] > 0
+    visible = [(slice(0, bits), "bernoulli"), (slice(bits, 30), "gaussian")]
+    rbm = RBM(100, visible=visible if bits else "gaussian", random_state=0)
+    with pytest.warns(ConvergenceWarning, match="far from the data") as caught:
+        rbm.set_params(learning_rate=2.0).fit(X)
+    said = [str(each.message) for each in caught if "far from" in str(each.message)]
+    most, alone = (float(number) for number in re.findall(r"-[\d.]+e?[+\d]*", said[0]))
+    rows = X[np.linspace(0, 399, 32).astype(int)]
+    log_p = norm.logpdf(rows, X.mean(axis=0), X.std(axis=0))
+    log_p[:, :bits] = np.log(np.abs(rows - (1 - X.mean(axis=0))))[:, :bits]
+    assert alone == pytest.approx(log_p.sum(axis=1).mean(), rel=0.01, abs=0.5)
+    log_z = log_partition(rbm, "ais", random_state=0)
+    value = log_likelihood(rbm, rows, min(log_z.forward, log_z.reverse)).value
+    assert value < most + 0.01 * abs(most) and most < alone
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        rbm.set_params(learning_rate=0.03).fit(X)
 
 
 def test_states_that_are_far_from_all_rows_are_found():

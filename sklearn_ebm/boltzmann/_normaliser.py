@@ -13,7 +13,7 @@ from .._validation import dense, title
 from .._warning import warn
 from ..likelihood import log_partition
 from ..samplers._paths import LEAST_RATE
-from ..units import are, as_unit, kinds_by_column
+from ..units import are, as_unit, kinds_by_column, with_gaussian
 from ._starts import bias_for
 
 # What an estimate of log Z takes when a score is asked for.
@@ -27,6 +27,8 @@ MOST_ROWS, SLACK = 1000, 0.1
 # Chains that look for states far from the data, their sweeps, and nats by which a model
 # may seem to be worse.
 N_CHAINS, N_SWEEPS, SURE = 32, 3, 1.0
+# Variances of real features that are taken for constant, at most.
+TINY = np.finfo(float).tiny
 
 
 def kept_log_z(model, keeper=None):
@@ -100,14 +102,17 @@ def warn_of_too_much(estimator, kinds, X, scores, encode=None):
 def warn_if_stray(estimator, X, learning_rate):
     """Warn if a fitted machine is certainly worse than independent features.
 
-    No state has more than all probability, so that the log-likelihood of rows is at
-    most by how much the free energy of any state lies above theirs. States are looked
-    for along chains from some rows; what has all the probability is soon found.
+    No state has more than all probability, and no place more density than it has given
+    the hidden units at the mean of Gaussian ones. So the log-likelihood of rows is at
+    most by how much the free energy of any state lies above theirs, and the logarithm
+    of that density. States are looked for along chains from some rows; what has all the
+    probability is soon found.
 
     Parameters
     ----------
     estimator : TrainedRBM
-        The machine. Nothing is said of visible units with densities.
+        The machine. Nothing is said of rectified visible units, whose densities have no
+        bound.
 
     X : {ndarray, sparse matrix} of shape (n_samples, n_visible)
         What it was trained on.
@@ -118,17 +123,16 @@ def warn_if_stray(estimator, X, learning_rate):
     layers = estimator._layered()
     unit = as_unit(layers.units[0])
     kinds = kinds_by_column(unit, X.shape[1])
-    if not are(kinds, *COUNTABLE).all():
+    real = are(kinds, Kind.GAUSSIAN)
+    if not (real | are(kinds, *COUNTABLE)).all():
         return
     rows = dense(some_rows(X, N_CHAINS), np.float64)
     # Probabilities stand for bits.
     draws = np.random.default_rng(SEED).random(rows.shape) < rows
     rows = np.where(are(kinds, Kind.BERNOULLI), draws, rows)
-    if not _are_states(kinds, rows).all():
+    if not (real | _are_states(kinds, rows)).all():
         return
-    bias = bias_for(kinds, estimator.visible_mean_.astype(float), LEAST_RATE)
-    alone = (weighted_sums(rows, bias) - unit.energy(rows)).mean()
-    alone -= unit.log_partition(bias[np.newaxis])[0]
+    alone = _independent_score(estimator, unit, kinds, X, rows)
     machine = Machine(layers)
     states = np.empty((1 + N_SWEEPS, *rows.shape), machine.dtype)
     states[0] = rows
@@ -136,6 +140,7 @@ def warn_if_stray(estimator, X, learning_rate):
         states[step + 1] = machine.sweep(states[step], SEED, step)[1]
     energies = machine.free_energy(states.reshape(-1, rows.shape[1]))
     most = energies.min() - energies[: len(rows)].mean()
+    most -= np.log(2 * np.pi * unit._gaussian(len(kinds))[1][real]).sum() / 2
     if most < alone - SURE:
         warn(
             f"Nearly all the probability of {title(estimator)} lies in states far from "
@@ -144,6 +149,17 @@ def warn_if_stray(estimator, X, learning_rate):
             f"Lower learning_rate, which was {learning_rate:.3g}, or raise n_chains.",
             ConvergenceWarning,
         )
+
+
+def _independent_score(estimator, unit, kinds, X, rows):
+    """Mean log-likelihood of rows if features were independent, by all of X."""
+    mean, real = estimator.visible_mean_.astype(float), are(kinds, Kind.GAUSSIAN)
+    bias = np.where(real, 0, bias_for(kinds, mean, LEAST_RATE))
+    if real.any():
+        squares = np.square(dense(some_rows(X), np.float64) - mean)
+        unit = with_gaussian(unit, mean, np.maximum(squares.mean(axis=0), TINY))
+    of_rows = weighted_sums(rows, bias) - unit.energy(rows)
+    return of_rows.mean() - unit.log_partition(bias[np.newaxis])[0]
 
 
 def _are_states(kinds, values):

@@ -132,7 +132,7 @@ class Training(CallbackSupportMixin, TransformerMixin):
             If in the end over 5 % of the hidden units of a restricted machine are dead
             or saturated, or none at the top of a deep one tells rows apart; if counts,
             where there are any, can grow without bounds; or if a restricted machine, of
-            no real features, is certainly worse than independent ones.
+            no rectified features, is certainly worse than independent ones.
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_state")

@@ -188,7 +188,8 @@ class GaussianRBM(UnitsRBM):
     -----
     ConvergenceWarning
         At the end of `fit`, if over 5 % of the hidden units, Bernoulli ones, are dead
-        or saturated: below 0.01 for every row, or above 0.99 for every row.
+        or saturated: below 0.01 for every row, or above 0.99 for every row. Or if the
+        model is found to be certainly worse than independent normal features.
 
     See Also
     --------

@@ -209,8 +209,8 @@ class RBM(UnitsRBM):
         At the end of `fit`, if over 5 % of the hidden units, Bernoulli ones, are dead
         or saturated: below 0.01 for every row, or above 0.99 for every row. Or if there
         are states of hidden bits in which counts have means beyond 1e13: the larger the
-        counts, the smaller the `learning_rate` has to be. Or if a model of features
-        that are not real is found to be certainly worse than independent features.
+        counts, the smaller the `learning_rate` has to be. Or if the model is found to
+        be certainly worse than independent features (not of rectified units).
 
     See Also
     --------
