@@ -27,8 +27,6 @@ MOST_ROWS, SLACK = 1000, 0.1
 # Chains that look for states far from the data, their sweeps, and nats by which a model
 # may seem to be worse.
 N_CHAINS, N_SWEEPS, SURE = 32, 3, 1.0
-# Variances of real features that are taken for constant, at most.
-TINY = np.finfo(float).tiny
 
 
 def kept_log_z(model, keeper=None):
@@ -156,8 +154,10 @@ def _independent_score(estimator, unit, kinds, X, rows):
     mean, real = estimator.visible_mean_.astype(float), are(kinds, Kind.GAUSSIAN)
     bias = np.where(real, 0, bias_for(kinds, mean, LEAST_RATE))
     if real.any():
-        squares = np.square(dense(some_rows(X), np.float64) - mean)
-        unit = with_gaussian(unit, mean, np.maximum(squares.mean(axis=0), TINY))
+        # (Not below that of the units: features may be constant.)
+        squares = np.square(dense(some_rows(X), np.float64) - mean).mean(axis=0)
+        variance = np.maximum(squares, unit._gaussian(len(kinds))[1])
+        unit = with_gaussian(unit, mean, variance)
     of_rows = weighted_sums(rows, bias) - unit.energy(rows)
     return of_rows.mean() - unit.log_partition(bias[np.newaxis])[0]
 
