@@ -14,7 +14,7 @@ from .._warning import warn
 from ..likelihood import log_partition
 from ..samplers._paths import LEAST_RATE
 from ..units import are, as_unit, kinds_by_column, with_gaussian
-from ._starts import bias_for
+from ._starts import bias_for, column_variances
 
 # What an estimate of log Z takes when a score is asked for.
 BETAS, N_RUNS, SEED = 1000, 100, 0
@@ -154,10 +154,12 @@ def _independent_score(estimator, unit, kinds, X, rows):
     mean, real = estimator.visible_mean_.astype(float), are(kinds, Kind.GAUSSIAN)
     bias = np.where(real, 0, bias_for(kinds, mean, LEAST_RATE))
     if real.any():
-        # (Not below that of the units: features may be constant.)
-        squares = np.square(dense(some_rows(X), np.float64) - mean).mean(axis=0)
-        variance = np.maximum(squares, unit._gaussian(len(kinds))[1])
-        unit = with_gaussian(unit, mean, variance)
+        variance, given = (
+            column_variances(X, X.shape[0], mean),
+            unit._gaussian(len(kinds)),
+        )
+        # (Features that are constant have no density to compare with.)
+        unit = with_gaussian(unit, mean, np.where(variance > 0, variance, given[1]))
     of_rows = weighted_sums(rows, bias) - unit.energy(rows)
     return of_rows.mean() - unit.log_partition(bias[np.newaxis])[0]
 
