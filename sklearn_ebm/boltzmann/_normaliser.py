@@ -154,12 +154,10 @@ def _independent_score(estimator, unit, kinds, X, rows):
     mean, real = estimator.visible_mean_.astype(float), are(kinds, Kind.GAUSSIAN)
     bias = np.where(real, 0, bias_for(kinds, mean, LEAST_RATE))
     if real.any():
-        variance, given = (
-            column_variances(X, X.shape[0], mean),
-            unit._gaussian(len(kinds)),
-        )
+        variance = column_variances(X, X.shape[0], mean)
         # (Features that are constant have no density to compare with.)
-        unit = with_gaussian(unit, mean, np.where(variance > 0, variance, given[1]))
+        given = unit._gaussian(len(kinds))[1]
+        unit = with_gaussian(unit, mean, np.where(variance > 0, variance, given))
     of_rows = weighted_sums(rows, bias) - unit.energy(rows)
     return of_rows.mean() - unit.log_partition(bias[np.newaxis])[0]
 
