@@ -9,14 +9,14 @@ from .._machines import Way, chunks, weighted_sums
 from .._rows import Rows
 from .._training import Division, Run, minibatch_rates
 from .._unit_trainer import UnitTrainer
-from .._units import Wanted, evaluate
+from .._units import Kind, Wanted, evaluate
 from .._validation import title
 from ..layered import blocks, unfolded
 from ..monitoring import print_iteration
 from ..units import any_unbounded, as_unit
 from ._rates import CLIP, rate_of_counts
 from ._sampling import LAYER_KEY
-from ._starts import log_odds
+from ._starts import bias_for
 from ._trained import OFFSET_RATE
 
 BERNOULLI = as_unit("bernoulli")
@@ -56,7 +56,7 @@ def pretrain(estimator, X, rows, division, epochs):
     key = estimator._state["key"]
     for part in _parts(estimator, rows.n_columns):
         if estimator._of_centred_bits():
-            part.start(rows.column_means, division.n_rows)
+            part.start(_kinds(estimator, part), rows.column_means, division.n_rows)
         trainer = _trainer(estimator, rows, part)
         run = Run(trainer, division)
         for epoch in range(estimator.pretrain_n_iter):
@@ -117,12 +117,11 @@ class Part:
         self.share = 1.0 if first or self.last else 0.5
         self._bias_from_below = np.array(self.lower_bias)
 
-    def start(self, mean, n_rows):
+    def start(self, kinds, mean, n_rows):
         """Set biases that these layers have to themselves, given means of the data."""
         rate = self.upper_offset
-        self.lower_bias[...] = log_odds(mean, n_rows) - self.down * weighted_sums(
-            self.weights, rate
-        )
+        own = bias_for(kinds, mean, 0.5 / n_rows)
+        self.lower_bias[...] = own - self.down * weighted_sums(self.weights, rate)
         self.upper_bias[...] = logit(rate) - self.up * weighted_sums(
             self.weights.T, mean
         )
@@ -165,6 +164,13 @@ def _parts(estimator, n_columns):
             offsets[k + 1],
             None if k else state["log_variance"][: sizes[0]],
         )
+
+
+def _kinds(estimator, part):
+    """Return the kinds of the lower units of a part."""
+    if part.k == 0:
+        return estimator._columns().kinds
+    return np.full(len(part.lower_bias), int(Kind.BERNOULLI))
 
 
 def _standardised(state, part):

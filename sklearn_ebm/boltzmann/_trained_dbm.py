@@ -3,7 +3,7 @@
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import logit
 
 from .._machines import some_rows
 from .._mean_field import MeanField
@@ -93,8 +93,9 @@ class TrainedDBM(Training, FittedDBM):
         return connections(self._sizes(n_visible))
 
     def _of_centred_bits(self):
-        """Whether the start is that of `start_of_bits`."""
-        return self.centering and are(self._columns().kinds, Kind.BERNOULLI).all()
+        """Whether the start is that of `start_of_bits`: of bits, and blocks of them."""
+        kinds = self._columns().kinds
+        return self.centering and are(kinds, Kind.BERNOULLI, Kind.CATEGORICAL).all()
 
     def _first_state(self, components, X, dtype, division):
         columns = self._columns()
@@ -108,7 +109,7 @@ class TrainedDBM(Training, FittedDBM):
         if centred:
             biases = start_of_bits(
                 blocks(components.T, sizes),
-                [expit(biases[0]), *rates],
+                [columns.unit.mean(biases[:1])[0], *rates],
                 biases,
                 blocks(connected, sizes),
             )
