@@ -16,7 +16,7 @@ from common import assert_same
 from sklearn_ebm import DBMTransformer, MultimodalDBM, RBMImputer
 from sklearn_ebm.boltzmann import multimodal
 from sklearn_ebm.likelihood import log_partition
-from sklearn_ebm.units import Mixed, Spin
+from sklearn_ebm.units import Categorical, Mixed, Spin
 
 # Columns of the modalities are not next to each other.
 MODALITIES = [("a", [0, 3], "bernoulli", (2,)), ("b", [1, 2, 4], "bernoulli", (2,))]
@@ -81,6 +81,7 @@ def test_layers_and_what_is_connected():
 def test_one_modality_is_a_plain_machine(pretrain_n_iter):
     X = random_bits(100)
     params = {"n_iter": 3, "pretrain_n_iter": pretrain_n_iter, "random_state": 0}
+    params["learning_rate"] = 0.05
     model = MultimodalDBM([("all", slice(None), "bernoulli", 4)], 3, **params).fit(X)
     twin = DBMTransformer((4, 3), **params).fit(X)
     for name in ("components_", "intercepts_", "h_samples_"):
@@ -217,6 +218,28 @@ def test_what_a_modality_says_of_the_other_is_learned():
 
 
 # ---- Missing values in transform ----
+
+
+@pytest.mark.slow
+def test_images_tell_their_labels(digits, labels):
+    """Labels by themselves have no structure that their pathway could learn."""
+    X = np.hstack([digits > 0.5, np.eye(10)[labels]])
+    modalities = [
+        ("image", slice(0, 64), "bernoulli", 128),
+        ("label", slice(64, 74), Categorical(10), 64),
+    ]
+    for seed in range(2):
+        model = MultimodalDBM(modalities, random_state=seed).fit(X[:700])
+        found = model.infer(X[700:1000], "label", random_state=0)
+        assert (found.argmax(axis=1) == labels[700:1000]).mean() > 0.5
+
+
+def test_default_learning_rates():
+    X = np.array([[1.0, 0, 1], [0, 1, 0]])
+    for kind, rate in [("bernoulli", 0.05), ("gaussian", 0.05), ("poisson", 0.01)]:
+        modalities = [("a", [0, 2], "bernoulli", 2), ("b", [1], kind, 2)]
+        model = MultimodalDBM(modalities, 2, n_iter=1, pretrain_n_iter=0).fit(X)
+        assert model.history_["learning_rate"] == [rate]
 
 
 def mean_field(model, x, n_rounds, n_steps):

@@ -32,7 +32,7 @@ from ._trained import Training
 from ._unit_columns import unscaled
 
 BERNOULLI = as_unit("bernoulli")
-# Learning rate where none is given.
+# Learning rate where none is given, of most machines.
 RATE = 0.01
 
 
@@ -66,6 +66,7 @@ class TrainedDBM(Training, FittedDBM):
     # Whether the greedy pretraining has chains that go on. Without (CD-1) its hidden
     # units say more of the rows, and the machine is a worse model of them.
     _greedy_chains_persist = True
+    _default_rate = RATE
 
     @property
     def _hidden_sizes(self):
@@ -185,7 +186,10 @@ class TrainedDBM(Training, FittedDBM):
         if self.learning_rate is not None:
             return float(self.learning_rate)
         kinds, means = self._columns().kinds, self._state["visible_offset"]
-        return rate_of_counts(RATE, kinds, means, self._hidden_sizes[0])
+        # (Units that vary the more the larger they are need short steps in any case.)
+        steep = are(kinds, Kind.RELU, Kind.POISSON).any()
+        rate = RATE if steep else self._default_rate
+        return rate_of_counts(rate, kinds, means, self._hidden_sizes[0])
 
     @property
     def _n_pretrained(self):

@@ -43,8 +43,8 @@ class MultimodalDBM(TrainedDBM):
     learning_rate : float or None, default=None
         Size of a step along the gradient of the mean bound on the log-likelihood
         (in nats) of a minibatch. Long steps make the layers independent of each
-        other, from which training does not come back. None means 0.01, or less with
-        large counts: as for `RBM`.
+        other, from which training does not come back. None means 0.05, 0.01
+        with counts or rectified features, or less with large counts: as for `RBM`.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
@@ -303,6 +303,9 @@ class MultimodalDBM(TrainedDBM):
     _kept = "visible", "modalities"
     # Methods other than `transform` take whole rows, whatever `missing` says.
     _fills_missing = False
+    # From shorter steps pathways are long in finding each other: a modality by itself
+    # may have nothing to say, as labels have, and its hidden units then say nothing.
+    _default_rate = 0.05
 
     def _refuse_missing(self, X):
         if has_missing(X):
