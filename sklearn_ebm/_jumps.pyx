@@ -43,14 +43,16 @@ cdef enum:
     LONG_WAIT = 64
     LONGEST_WAIT = 512
     # Multiplications that jumps may cost a minibatch anyway (a few microseconds), and
-    # how many times those of its products between the layers.
+    # how many times those of its products between the layers. Minibatches of more than
+    # so many are long: there is a jump in one of a few.
     MUCH_WORK = 262144
     TIMES = 4
+    LONG_WORK = 33554432
+    FEW = 4
     # Where a few do as well: what they may cost anyway; and of how many multiplications
     # they may be one if they are in one of a few minibatches.
     FREE_WORK = 10240
     SHARE = 10
-    FEW = 4
 
 # Field of units that are off.
 cdef double NEVER = -1e30
@@ -97,7 +99,7 @@ cdef class Jumps:
         )
         self.least_wait = 1
         while self.least_wait < LONG_WAIT and not _affords(
-            others * self.least_wait, work, seldom, self.least_wait
+            others, work, seldom, self.least_wait
         ):
             self.least_wait *= 2
         self.wait = self.least_wait
@@ -260,13 +262,16 @@ cdef bint _affords(
 ) noexcept nogil:
     """Whether there may be a jump in so many minibatches.
 
-    others, work : multiplications of their products, and of the jump.
+    others, work : multiplications of the products of one, and of the jump.
     """
     if seldom:
         return work <= FREE_WORK * n_batches or (
-            n_batches >= FEW and SHARE * work <= others
+            n_batches >= FEW and SHARE * work <= others * n_batches
         )
-    return work <= MUCH_WORK * n_batches or work <= TIMES * others
+    return work <= MUCH_WORK * n_batches or (
+        work <= TIMES * others * n_batches
+        and (n_batches >= FEW or others <= LONG_WORK)
+    )
 
 
 cdef double _linear(Jumps jumps, const real *state, const real *bias) noexcept nogil:

@@ -774,14 +774,14 @@ MUTATIONS = [
     Mutation(
         "jumps seldom in wide machines",
         "_jumps.pyx",
-        "n_batches >= FEW and SHARE * work <= others",
+        "n_batches >= FEW and SHARE * work <= others * n_batches",
         "False",
     ),
     Mutation(
         "jumps however dear",
         "_jumps.pyx",
-        "or work <= TIMES * others",
-        "or True",
+        "work <= TIMES * others * n_batches",
+        "True",
     ),
     Mutation(
         "jumps that fail do not wait longer",
@@ -1526,8 +1526,8 @@ MUTATIONS = [
     Mutation(
         "deep: rates do not know that counts are large",
         "boltzmann/_trained_dbm.py",
-        "return rate_of_counts(RATE, kinds, means, self._hidden_sizes[0])",
-        "return RATE",
+        "return rate_of_counts(rate, kinds, means, self._hidden_sizes[0])",
+        "return rate",
     ),
     Mutation(
         "rates for counts do not know how many hidden units there are",

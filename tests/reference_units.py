@@ -156,7 +156,8 @@ class Jumps:
         others = 2 * self.n_visible * n_hidden * n_rows
         free, share = (10240, others / 10) if self.seldom else (262144, 4 * others)
         free, share = (2 ** np.ceil(max(0, np.log2(work / x))) for x in (free, share))
-        least = int(min(64, free, max(4 if self.seldom else 1, share)))
+        few = 4 if self.seldom or others > 33554432 else 1
+        least = int(min(64, free, max(few, share)))
         self.wait = least if accepted.any() else min(2 * max(self.wait, least), 512)
         self.due = step + self.wait * n_steps
         return np.where(accepted[:, np.newaxis], new, chains)

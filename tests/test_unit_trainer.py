@@ -591,7 +591,8 @@ def test_jumps_wait_the_longer_the_more_often_all_are_refused():
 @pytest.mark.parametrize(
     "sizes, n_chains, wait",
     # Multiplications of a jump, and four times those of a minibatch. The wait is the
-    # shorter one that 262 144 and these allow.
+    # shorter one that 262 144 and these allow; where those of a minibatch are more than
+    # 2^25, these allow no less than four.
     [
         ((1, 1), 1, 1),  # 96
         ((40, 60), 40, 1),  # 254 400
@@ -600,6 +601,8 @@ def test_jumps_wait_the_longer_the_more_often_all_are_refused():
         ((1, 64), 100, 4),  # 614 400, 53 248
         ((2, 300), 100, 8),  # 2 880 000, 499 200
         ((1, 300), 2000, 16),  # 57 600 000, 4 809 600
+        ((5000, 60), 50, 1),  # 4 038 000, 4 * 32 400 000
+        ((5000, 65), 50, 4),  # 4 374 500, 4 * 35 100 000
     ],
 )
 def test_jumps_cost_a_share_of_a_minibatch(sizes, n_chains, wait):
