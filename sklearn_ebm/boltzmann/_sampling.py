@@ -84,7 +84,9 @@ class Sampling(OwnDraws):
         init : array-like of shape (n_chains, n_features), default=None
             Values of the visible units to start from. None starts every chain
             at independent features with the means of the training data (other than
-            Bernoulli units: with their biases).
+            Bernoulli units: with their biases). Chains do not go from mode to mode
+            where these lie far apart, as clusters do: from one place all end in the
+            same few, from rows of the data they are where data are.
 
         random_state : int, RandomState instance or None, default=None
             Seeds the draws. None goes on with the sequence of `gibbs`, which the
