@@ -151,6 +151,14 @@ def test_names_that_are_not_there_are_refused():
         mixed_rbm([(["zwei"], "spin")]).fit(frame)
 
 
+@pytest.mark.parametrize("value", [-1.0, 0.5, np.inf])
+def test_first_codes_that_are_none_are_refused(value):
+    X = table()
+    X[7, 1] = value
+    with pytest.raises(ValueError, match="Column 1 must hold codes .*OrdinalEncoder"):
+        mixed_rbm().fit(X)
+
+
 @pytest.mark.parametrize(
     "value, message",
     [

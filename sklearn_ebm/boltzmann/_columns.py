@@ -279,9 +279,10 @@ def _check_codes(X, column, most):
     """Refuse a column that holds other numbers than the codes 0, 1, ..., most."""
     largest = 0
     for codes in _values(X, column, column + 1, lambda x: ~np.isnan(x)):
-        if (codes != np.floor(codes)).any() or (codes < 0).any():
+        if not (np.isfinite(codes) & (codes == np.floor(codes)) & (codes >= 0)).all():
             raise ValueError(
-                f"Column {column} must hold codes 0, 1, ... of categories."
+                f"Column {column} must hold codes 0, 1, ... of categories, as "
+                "sklearn.preprocessing.OrdinalEncoder makes them."
             )
         largest = max(largest, codes.max(initial=0))
     if largest > most:
