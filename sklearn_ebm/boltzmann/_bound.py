@@ -97,7 +97,8 @@ def shifts_of(X, sizes):
 
     By a hash of their values in single precision, that of a row in double precision.
     """
-    words = (X.astype(np.float32) + np.float32(0)).view(np.uint32)  # no -0
+    with np.errstate(over="ignore"):
+        words = (X.astype(np.float32) + np.float32(0)).view(np.uint32)  # no -0
     numbers = _scrambled(np.arange(X.shape[1] + sum(sizes), dtype=np.uint64))
     factors, *parts = np.split(numbers, X.shape[1] + np.cumsum([0, *sizes[:-1]]))
     rows = _scrambled(np.einsum("ij,j->i", words, factors))[:, np.newaxis]
