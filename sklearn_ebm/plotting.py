@@ -373,8 +373,8 @@ class SamplesDisplay:
             After how many steps to look at the chains, ascending.
 
         init : array-like of shape (n_chains, n_features), default=None
-            Values to start from; None draws independent units with the means of
-            the training data (other than Bernoulli units: with their biases).
+            Values to start from, by sweeps alone; None is what it is for
+            `sklearn_ebm.samplers.Gibbs.init`.
 
         conditions : array-like of shape (n_features,) or (n_chains, n_features), \
                 default=None

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
+from scipy.special import softmax
 from scipy.stats import chisquare
 from sklearn.base import clone
 
@@ -27,6 +28,10 @@ from sklearn_ebm import (
     MultimodalDBM,
     RBMClassifier,
 )
+from sklearn_ebm._gibbs import Purpose
+from sklearn_ebm._machines import Machine
+from sklearn_ebm.likelihood import free_energy
+from sklearn_ebm.samplers._paths import layered_of
 from sklearn_ebm.units import Categorical
 
 
@@ -110,7 +115,9 @@ def test_sample_without_steps_is_init(container, digits):
 
 
 def test_sample_starts_at_the_means_of_the_data(binary_digits):
-    model = BernoulliRBM(8, n_iter=1, random_state=0).fit(binary_digits)
+    # (Of the training by CD no rows are left.)
+    model = BernoulliRBM(8, n_iter=1, persistent=False, random_state=0)
+    model.fit(binary_digits)
     n = 20_000
     found = model.sample(n, n_gibbs_steps=0)
     p = binary_digits.mean(axis=0)
@@ -119,6 +126,48 @@ def test_sample_starts_at_the_means_of_the_data(binary_digits):
     assert (np.abs(found.mean(axis=0) - p) <= error + 1e-6).all()
     both = np.corrcoef(found[:, (p > 0.2) & (p < 0.8)].T)
     assert np.abs(both[np.triu_indices_from(both, 1)]).max() < 6 / np.sqrt(n)
+
+
+SEPARATE = [
+    BernoulliRBM(6, n_iter=40, random_state=0),
+    RBM(4, visible="spin", hidden="spin", n_iter=40, random_state=0),
+    DBMTransformer((5, 3), n_iter=40, random_state=0),
+    DBNTransformer((6, 5), n_iter=40, random_state=0),
+]
+
+
+@pytest.mark.parametrize("model", SEPARATE, ids=name_of)
+def test_modes_far_apart_have_their_shares_among_samples(model):
+    rng = np.random.default_rng(0)
+    first = rng.random((600, 1)) < 0.25
+    X = (first ^ (rng.random((600, 12)) < 0.01)).astype(float)
+
+    def is_first(V):
+        return (V > 0).mean(axis=1) > 0.5
+
+    model = clone(model).fit(2 * X - 1 if isinstance(model, RBM) else X)
+    # Shares that the model, right or wrong, gives both: one hidden state after another.
+    top = getattr(model, "top_rbm", lambda: model)()
+    turned = layered_of(top).folded().reversed()
+    h = all_states(len(turned.biases[0])).astype(float)
+    if isinstance(model, RBM):
+        h = 2 * h - 1
+    p = softmax(-free_energy(turned, h))
+    h = h.repeat(100, axis=0)
+    v = Machine(turned).up.draw(h, 5, 0, Purpose.DRAW_VISIBLE)
+    if top is not model:
+        v = model._draw_down(v, 6, 0)
+    share = p @ is_first(v).reshape(-1, 100).mean(axis=1)
+    assert 0.1 < share < 0.9
+
+    n = 4000
+    found = is_first(model.sample(n, n_gibbs_steps=100, random_state=1)).sum()
+    law = np.array([share, 1 - share])
+    assert chisquare([found, n - found], n * law).pvalue > 1e-6
+    # Sweeps alone do not lead from one to the other.
+    start = 2 * X[:200] - 1 if isinstance(model, RBM) else X[:200]
+    stay = is_first(model.sample(init=start, n_gibbs_steps=100, random_state=1))
+    assert (stay == is_first(start)).mean() > 0.95
 
 
 def test_sample_random_state(digits):

@@ -24,6 +24,7 @@ from sklearn_ebm.likelihood import (
     log_partition,
 )
 from sklearn_ebm.samplers import Gibbs, impute, sample_chains
+from sklearn_ebm.samplers._jumps import Jumps
 from sklearn_ebm.units import (
     Bernoulli,
     Categorical,
@@ -315,6 +316,80 @@ def test_langevin_steps_of_a_long_time_are_those_of_gibbs():
     assert np.abs(draws[1e-6][:, 5] - first[:, 5]).max() < 0.02
     one = sample_chains(layers, 1, 50, warm_up=3, method="langevin", random_state=0)
     np.testing.assert_array_equal(one[0], draws[1.0])
+
+
+def fields_near(layers, seed):
+    """Fields of hidden units, as given rows but not quite."""
+    rng = generator(658, seed)
+    bias, c = layers.biases
+    v = drawn(layers.units[0], np.tile(bias, (3, 1)), rng)
+    fields = c + v @ layers.weights[0]
+    return fields + 0.3 * rng.normal(size=fields.shape)
+
+
+@pytest.mark.parametrize("hidden", FINITE)
+@pytest.mark.parametrize("visible", FINITE | INFINITE)
+def test_jumps_by_the_rule_of_metropolis_and_hastings(visible, hidden):
+    dtype = np.float32
+    layers = random_layers(
+        (FINITE | INFINITE)[visible], FINITE[hidden], seed=1, dtype=dtype
+    )
+    unit, c = layers.units[0], layers.biases[1].astype(float)
+    states, p, fields, _ = finite_hidden(layers)
+    rng, least = generator(657), RARE / 10
+    near = fields_near(layers, 0)
+    jumps = Jumps(layers, near)
+    q = np.mean([softmax(states @ x) for x in near], axis=0)
+
+    # Chains start at hidden states near the rows, and what these draw.
+    start = jumps.start(N_CHAINS, KEY, 0)
+    assert start.dtype == dtype
+    assert column_p_values(unit, start, q, fields).min() > least
+
+    # One jump from fixed states: those that stay are where they were, others at
+    # draws given a hidden state that was proposed and accepted.
+    for v in drawn(unit, fields[:2], rng).astype(dtype):
+        after = jumps.jump(np.tile(v, (N_CHAINS, 1)), KEY, 1)
+        given = softmax(states @ (c + layers.weights[0].T.astype(float) @ v))
+        ratio = (p / q) / (p / q)[:, np.newaxis]
+        taken = given @ np.minimum(1, ratio) * q
+        moved = (after != v).any(axis=1)
+        if visible in INFINITE:
+            law = np.array([taken.sum(), 1 - taken.sum()])
+            if visible != "poisson":
+                counts = np.array([moved.sum(), N_CHAINS - moved.sum()])
+                assert chi_square_p_value(counts, law) > least
+                found = column_p_values(unit, after[moved], taken / law[0], fields)
+                assert found.min() > least
+        else:
+            every = states_of(unit, len(v))
+            law = taken @ softmax(fields @ every.T, axis=1)
+            law[numbers(v[np.newaxis], every)[0]] += 1 - taken.sum()
+            counts = np.bincount(numbers(after, every), None, len(every))
+            assert chi_square_p_value(counts, law) > least
+
+    # Exact samples stay exact, and do not stay where they are (of some machines, most
+    # are in one state).
+    h = rng.choice(len(p), N_CHAINS, p=p)
+    before = now = drawn(unit, fields[h], rng).astype(dtype)
+    for step in range(2, 8):
+        now = jumps.jump(now, KEY, step)
+    assert column_p_values(unit, now, p, fields).min() > least
+    assert (now != before).any(axis=1).mean() > 0.2
+
+
+@pytest.mark.parametrize("hidden", INFINITE)
+@pytest.mark.parametrize("visible", FINITE)
+def test_jumps_under_infinite_hidden_layers(visible, hidden):
+    layers = random_layers(FINITE[visible], INFINITE[hidden], seed=2, scale=0.5)
+    states, p, *_ = finite_hidden(layers.reversed())
+    start = generator(659).choice(len(p), N_CHAINS, p=p)
+    jumps, now = Jumps(layers, fields_near(layers, 1)), states[start]
+    for step in range(6):
+        now = jumps.jump(now, KEY, step)
+    counts = np.bincount(numbers(now, states), None, len(p))
+    assert chi_square_p_value(counts, p) > RARE
+    assert (numbers(now, states) != start).mean() > 0.2
 
 
 def sample_chains_for(layers, time):

@@ -130,12 +130,13 @@ def test_chains_of_langevin_dynamics_go_on():
 
 
 def test_samples_by_langevin_dynamics():
-    model = GaussianRBM(3, random_state=0).fit(load_iris().data)
-    options = {"n_gibbs_steps": 3, "random_state": 1}
+    X = load_iris().data
+    model = GaussianRBM(3, random_state=0).fit(X)
+    options = {"n_gibbs_steps": 3, "init": X[:5], "random_state": 1}
     found = model.sample(5, method="langevin", **options)
     assert (found != model.sample(5, **options)).all()
     sampler = Gibbs(model, langevin_time=1.0)
-    wanted = sampler.step(sampler.init(5, random_state=1), 3).visible
+    wanted = sampler.step(sampler.init(init=X[:5], random_state=1), 3).visible
     assert_same(found, wanted)
     assert (model.sample(5, method="langevin") != found).all()
     with pytest.raises(ValueError, match="are for Gaussian visible units"):

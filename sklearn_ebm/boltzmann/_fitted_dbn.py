@@ -240,8 +240,9 @@ class FittedDBN(OwnDraws, Transformer):
 
         init : array-like of shape (n_samples, n_features), default=None
             Values of the visible units from which the starts of the chains are drawn
-            up. None starts them at independent units with the means that the
-            training data gave.
+            up. None starts them near rows of the training and lets them jump to others,
+            if the training has kept any (with persistent chains, by default); or else
+            at independent units with the means that the training data gave.
 
         random_state : int, RandomState instance or None, default=None
             Seeds the draws. None goes on with a sequence of the model's own, which
@@ -284,7 +285,7 @@ class FittedDBN(OwnDraws, Transformer):
         if init is not None:
             init = self._draw_up(init, key ^ PASS_KEY, step)
         chains = Gibbs(top).begin(n_samples, init, None, key, step)
-        states = draw(top, chains, 1, n_steps, 1, method)[0]
+        states = draw(top, chains, 1, n_steps, 1, method, init is None)[0]
         if random_state is None:
             self._use_draws(n_steps + SPARE_STEPS + len(self.components_))
         return self._draw_down(states, key ^ PASS_KEY, step)

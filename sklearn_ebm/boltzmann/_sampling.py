@@ -82,11 +82,12 @@ class Sampling(OwnDraws):
             samples that still resemble `init`.
 
         init : array-like of shape (n_chains, n_features), default=None
-            Values of the visible units to start from. None starts every chain
-            at independent features with the means of the training data (other than
-            Bernoulli units: with their biases). Chains do not go from mode to mode
-            where these lie far apart, as clusters do: from one place all end in the
-            same few, from rows of the data they are where data are.
+            Values of the visible units to start from, by sweeps alone. None, without
+            `conditions`, starts chains near rows of the data, as far as the training
+            has kept some (with persistent chains, by default), and lets them jump to
+            others, so that modes that lie far apart, as clusters do, get their shares;
+            or else every chain at independent features with the means of the training
+            data (other than Bernoulli units: with their biases).
 
         random_state : int, RandomState instance or None, default=None
             Seeds the draws. None goes on with the sequence of `gibbs`, which the
@@ -155,9 +156,10 @@ class Sampling(OwnDraws):
             conditions = self._encode(as_conditions(conditions))
         chains = Gibbs(self).begin(n_chains, init, conditions, *draws)
         if random_state is None:
-            self._use_draws(n_steps + most * thinning + SPARE_STEPS)
+            self._use_draws(n_steps + most * (thinning + 1) + SPARE_STEPS)
         n_draws = -(-most // chains.visible.shape[0])
-        v = draw(self, chains, n_draws, n_steps, thinning, method)
+        jumps = init is None and conditions is None
+        v = draw(self, chains, n_draws, n_steps, thinning, method, jumps)
         v = v.reshape(-1, v.shape[-1])[:n_samples]
         return self._decode(v)
 

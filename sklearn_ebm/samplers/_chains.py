@@ -1,6 +1,7 @@
 """Block Gibbs sampling: the state of some chains, and the sweeps that advance it."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Real
 
 import numpy as np
@@ -13,7 +14,8 @@ from .._training import Pacer
 from .._units import Kind
 from .._validation import check_count, check_fixed, check_states, dense, random_key
 from ..units import as_unit, check_blocks
-from ._paths import BITS, base_rates, components_of, layers_of
+from ._jumps import Jumps
+from ._paths import BITS, base_rates, components_of, layers_of, row_fields
 
 # What units can be, by their kind.
 STATES = {
@@ -126,6 +128,12 @@ class Gibbs:
             self.dtype = self.machine.dtype
         self.keep = 0.0 if langevin_time is None else self._kept(langevin_time)
 
+    @cached_property
+    def jumps(self):
+        """What lets chains jump, or None. (Many a use of chains needs none.)"""
+        fields = row_fields(self.model)
+        return None if fields is None else Jumps(layers_of(self.model), fields)
+
     def init(self, n_chains=None, *, init=None, conditions=None, random_state=None):
         """Begin chains.
 
@@ -135,8 +143,10 @@ class Gibbs:
             Number of chains; None means the rows of `init` or `conditions`, or 1.
 
         init : array-like of shape (n_chains, n_features), default=None
-            Values to start from; None draws independent units with the means of
-            the training data (other than Bernoulli units: with their biases).
+            Values to start from. None, and no `conditions`, draws values near rows of
+            the data, if the model is an estimator whose training has kept some (as
+            with persistent chains, by default); or else, independent units with the
+            means of the data (other than Bernoulli units: with their biases).
 
         conditions : array-like of shape (n_features,) or (n_chains, n_features), \
                 default=None
@@ -216,8 +226,10 @@ class Gibbs:
                 n_chains = same_rows(n_chains, len(values), "conditions")
         n_chains = n_chains or 1
         if init is None:
-            init = self.start(n_chains, key, step)
-        if not bits:
+            near = values is None and self.jumps is not None
+            init = (self.jumps if near else self).start(n_chains, key, step)
+            init = init.astype(bool if bits else self.dtype, copy=False)
+        elif not bits:
             init = np.array(dense(init), self.dtype)
         fixed = None
         if values is not None:
@@ -324,6 +336,39 @@ class Gibbs:
             stop - first,
         )
         return replace(chains, visible=states, n_steps=stop)
+
+    def jump(self, chains):
+        """Propose to every chain to go elsewhere, near a row of the training.
+
+        Sweeps do not carry chains from mode to mode where these lie far apart. A chain
+        goes where it is proposed to with a probability that leaves the model as it is,
+        so that modes get their shares; in large machines nearly always none. Chains
+        stay if the model is no estimator whose training has kept rows, or if they have
+        units that keep their values.
+
+        Parameters
+        ----------
+        chains : Chains
+            State to start from; its Bernoulli units are bits.
+
+        Returns
+        -------
+        chains : Chains
+            State a random step later.
+
+        Raises
+        ------
+        TypeError
+            If `chains` are no `Chains`.
+
+        ValueError
+            If `chains` are of a model with another number of visible units.
+        """
+        self._check(chains)
+        if self.jumps is None or chains.fixed is not None:
+            return chains
+        visible = self.jumps.jump(chains.visible, chains.key, chains.n_steps)
+        return replace(chains, visible=visible, n_steps=chains.n_steps + 1)
 
     def means(self, chains, step):
         """One sweep at a random step, with the means it draws with.

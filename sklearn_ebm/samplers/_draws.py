@@ -19,9 +19,12 @@ from ._exchange import ReplicaExchange
 from ._paths import BITS, layers_of, two_layers
 
 SAMPLING_METHODS = "gibbs", "tempering", "langevin"
-# More random steps than sweeps that `draw` may take. `ReplicaExchange.adapt` takes at
-# least 2 sweeps in each of 5 rounds, however short the warm-up; before that, chains
-# have first states and become bits.
+# Jumps in the middle of a warm-up, one after the other. Where modes lie far apart, each
+# draws a mode.
+WARM_UP_JUMPS = 10
+# More random steps that `draw` may take than sweeps and, between draws, jumps.
+# `ReplicaExchange.adapt` takes at least 2 sweeps in each of 5 rounds, however short the
+# warm-up; before that, chains have first states and become bits.
 SPARE_STEPS = 20
 # Of Langevin dynamics that take the place of a draw: ten steps of a tenth, say.
 LANGEVIN_TIME = 1.0
@@ -68,8 +71,9 @@ def sample_chains(
         ``Gibbs(model, langevin_time=1)``, for models with Gaussian visible units.
 
     init : array-like of shape (n_chains, n_features) or None, default=None
-        Values to start from; None draws independent units with the means of the
-        training data (other than Bernoulli units: with their biases).
+        Values to start from, by sweeps alone. None, without `conditions`, has chains
+        start near rows of the data and jump to others (`Gibbs.init`, `Gibbs.jump`),
+        if the model is an estimator whose training has kept any.
 
     conditions : array-like of shape (n_features,) or (n_chains, n_features), \
             default=None
@@ -114,10 +118,11 @@ def sample_chains(
     chains = Gibbs(model).init(
         n_chains, init=init, conditions=conditions, random_state=random_state
     )
-    return draw(model, chains, n_draws, warm_up, thinning, method)
+    jumps = init is None and conditions is None
+    return draw(model, chains, n_draws, warm_up, thinning, method, jumps)
 
 
-def draw(model, chains, n_draws, warm_up, thinning, method):
+def draw(model, chains, n_draws, warm_up, thinning, method, jumps=False):
     """Draw from chains that have been begun.
 
     Parameters
@@ -132,6 +137,9 @@ def draw(model, chains, n_draws, warm_up, thinning, method):
     n_draws, warm_up, thinning, method : int, int, int, str
         As for `sample_chains`.
 
+    jumps : bool, default=False
+        Whether chains may leave the modes that they start in by jumps, too.
+
     Returns
     -------
     v : ndarray of shape (n_draws, n_chains, n_features)
@@ -141,9 +149,19 @@ def draw(model, chains, n_draws, warm_up, thinning, method):
     warm_up = check_count(warm_up, "warm_up", least=0)
     thinning = check_count(thinning, "thinning", least=1)
     check_method(model, method)
+    jumps = jumps and method != "tempering"
     if method != "tempering":
         time = LANGEVIN_TIME if method == "langevin" else None
-        step, look = Gibbs(model, time).step, lambda chains: dense(chains.visible)
+        sampler = Gibbs(model, time)
+        step, look = sampler.step, lambda chains: dense(chains.visible)
+        if jumps:
+            # First to where sweeps lead: from places that are not the model's yet,
+            # jumps lead to the likeliest of others that are not.
+            half = warm_up // 2
+            chains = step(chains, half)
+            warm_up -= half
+            for _ in range(min(half, WARM_UP_JUMPS)):
+                chains = sampler.jump(chains)
     else:
         sampler = ReplicaExchange(model)
         step, look = partial(sampler.step, record=False), sampler.samples
@@ -160,6 +178,8 @@ def draw(model, chains, n_draws, warm_up, thinning, method):
     chains = step(chains, warm_up)
     draws = [look(chains)]
     for _ in range(n_draws - 1):
+        if jumps:
+            chains = sampler.jump(chains)
         chains = step(chains, thinning)
         draws.append(look(chains))
     return np.stack(draws)

@@ -111,6 +111,24 @@ def base_rates(model):
     return np.asarray(means, np.float64)
 
 
+def row_fields(model):
+    """Return the fields of hidden units given rows of the training.
+
+    Parameters
+    ----------
+    model : estimator or Layered
+        A fitted Boltzmann machine.
+
+    Returns
+    -------
+    fields : ndarray of shape (n_rows, n_hidden) or None
+        Fields, of a deep machine those of its odd layers; None if the training has kept
+        no rows, or there was none.
+    """
+    state = getattr(model, "_state", {}).get("jumps")
+    return state["fields"] if state and len(state["fields"]) else None
+
+
 def annealing_path(model):
     """Return the path from a base-rate model to a model, and where it begins.
 
