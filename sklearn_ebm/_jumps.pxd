@@ -26,16 +26,18 @@ cdef class Jumps:
     cdef readonly Py_ssize_t n_rows, at
     # Hidden states of the chains, and after them what is proposed to each; products of
     # all of these with the fields; log partitions of the visible units given either;
-    # and whether it was accepted.
+    # what log w would gain, and whether the proposal was accepted.
     cdef char *states
     cdef char *proposed
     cdef char *products
     cdef double *visible_now
     cdef double *visible_then
+    cdef double *gains
     cdef double *accepted
     # Minibatches between two jumps, and the step of the training of the next one.
     cdef readonly uint64_t wait, due
-    cdef uint64_t least_wait
+    # At least, usually and where shares have gone far.
+    cdef uint64_t least_wait, short_wait
 
     cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL
     cdef void keep(self, Py_ssize_t r, const char *fields) noexcept nogil

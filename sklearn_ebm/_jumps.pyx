@@ -18,7 +18,11 @@
 # Between two jumps training drives the shares of modes away as before, the faster the
 # more hidden units there are. So there is one in every minibatch that can afford it. In
 # restricted machines of bits, which saturate, one in a few minibatches does as well.
-# The more often all chains are refused, the more minibatches go by without any.
+# The more often all chains are refused, the more minibatches go by without any. But
+# where steps of the training are large, a few of them drive shares away by many nats.
+# Of chains that are where the model is, no more than a share exp(-g) are proposed
+# places where log w is higher by g or more (by detailed balance). If it is more of them,
+# the chains are not, and there is another jump as soon as can be.
 import numpy as np
 
 from libc.math cimport log
@@ -53,6 +57,11 @@ cdef enum:
     # they may be one if they are in one of a few minibatches.
     FREE_WORK = 10240
     SHARE = 10
+    # If more than one in so many chains could gain more than FAR nats, shares have gone
+    # far from where they were (a share exp(-FAR) = 1 / 148 may anyway).
+    ONE_IN = 20
+
+cdef double FAR = 5.0
 
 # Field of units that are off.
 cdef double NEVER = -1e30
@@ -91,17 +100,22 @@ cdef class Jumps:
         self.products = self._bytes("products", 2 * n_chains * POOL * self.itemsize)
         self.visible_now = <double *> self._bytes("visible_now", n_chains * 8)
         self.visible_then = <double *> self._bytes("visible_then", n_chains * 8)
+        self.gains = <double *> self._bytes("gains", n_chains * 8)
         self.accepted = <double *> self._bytes("accepted", n_chains * 8)
         # Products with the rows, and sums of weights of visible units.
         cdef Py_ssize_t work = 2 * n_chains * hidden.n_units * (POOL + n_visible // 8)
         cdef Py_ssize_t others = (
             2 * n_visible * hidden.n_units * (batch_size + n_chains)
         )
-        self.least_wait = 1
-        while self.least_wait < LONG_WAIT and not _affords(
-            others, work, seldom, self.least_wait
-        ):
-            self.least_wait *= 2
+        self.short_wait = min(_wait(work, MUCH_WORK), _wait(work, TIMES * others))
+        if seldom:
+            self.least_wait = min(
+                _wait(work, FREE_WORK), max(FEW, _wait(work, others // SHARE))
+            )
+        else:
+            self.least_wait = self.short_wait
+            if others > LONG_WORK:
+                self.least_wait = min(_wait(work, MUCH_WORK), max(FEW, self.short_wait))
         self.wait = self.least_wait
         self.bits = hidden.n_groups == 1 and hidden.groups[0].kind == Kind.BERNOULLI
         self.memory["fields"].view(self.dtype)[:] = NEVER
@@ -212,21 +226,20 @@ cdef class Jumps:
         cdef Py_ssize_t r, n_bytes = POOL * self.itemsize
         cdef char *state
         cdef char *new
-        cdef double gain
         cdef uint32_t words[4]
         for r in range(
             bound(self.n_chains, thread, team), bound(self.n_chains, thread + 1, team)
         ):
             state = self.states + r * self.h_bytes
             new = self.proposed + r * self.h_bytes
-            gain = self._log_weight(
+            self.gains[r] = self._log_weight(
                 new, self.visible_then[r],
                 self.products + (self.n_chains + r) * n_bytes, hidden_bias,
             ) - self._log_weight(
                 state, self.visible_now[r], self.products + r * n_bytes, hidden_bias
             )
             random_words(words, 0, <uint32_t> r, step, DRAW_CHOICE, key)
-            self.accepted[r] = log((words[1] + 0.5) / 4294967296.0) < gain
+            self.accepted[r] = log((words[1] + 0.5) / 4294967296.0) < self.gains[r]
 
     cdef double _log_weight(
         self, const char *state, double visible, char *products, const char *hidden_bias
@@ -249,29 +262,24 @@ cdef class Jumps:
         """Decide when the next jump is due; a minibatch is n_steps. For one thread."""
         cdef Py_ssize_t r
         cdef double n_accepted = 0
+        cdef Py_ssize_t n_far = 0
         for r in range(self.n_chains):
             n_accepted += self.accepted[r]
+            n_far += self.gains[r] > FAR
         self.wait = min(2 * self.wait, <uint64_t> LONGEST_WAIT)
         if n_accepted:
-            self.wait = self.least_wait
+            self.wait = min(self.wait, self.least_wait)
+        if n_far * ONE_IN > self.n_chains:
+            self.wait = self.short_wait
         self.due = step + self.wait * n_steps
 
 
-cdef bint _affords(
-    Py_ssize_t others, Py_ssize_t work, bint seldom, Py_ssize_t n_batches
-) noexcept nogil:
-    """Whether there may be a jump in so many minibatches.
-
-    others, work : multiplications of the products of one, and of the jump.
-    """
-    if seldom:
-        return work <= FREE_WORK * n_batches or (
-            n_batches >= FEW and SHARE * work <= others * n_batches
-        )
-    return work <= MUCH_WORK * n_batches or (
-        work <= TIMES * others * n_batches
-        and (n_batches >= FEW or others <= LONG_WORK)
-    )
+cdef uint64_t _wait(Py_ssize_t work, Py_ssize_t a_minibatch) noexcept nogil:
+    """Minibatches between jumps of so much work that cost each no more than this."""
+    cdef uint64_t n_batches = 1
+    while n_batches < LONG_WAIT and work > a_minibatch * <Py_ssize_t> n_batches:
+        n_batches *= 2
+    return n_batches
 
 
 cdef double _linear(Jumps jumps, const real *state, const real *bias) noexcept nogil:

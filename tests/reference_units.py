@@ -150,15 +150,23 @@ class Jumps:
             step=step, purpose=DRAW_JUMP,
         ).astype(float)  # fmt: skip
         weights = [log_model(h) - self.log_proposal(h, pool) for h in (new, chains)]
-        accepted = np.log((words[:, 0, 1] + 0.5) / 2**32) < weights[0] - weights[1]
+        gains = weights[0] - weights[1]
+        accepted = np.log((words[:, 0, 1] + 0.5) / 2**32) < gains
         work = 2 * chains.size * (self.size + self.n_visible // 8)
         n_rows, n_hidden = self.batch_size + len(chains), chains.shape[1]
         others = 2 * self.n_visible * n_hidden * n_rows
-        free, share = (10240, others / 10) if self.seldom else (262144, 4 * others)
-        free, share = (2 ** np.ceil(max(0, np.log2(work / x))) for x in (free, share))
-        few = 4 if self.seldom or others > 33554432 else 1
-        least = int(min(64, free, max(few, share)))
+
+        def wait(a_minibatch):
+            return int(min(64, 2 ** np.ceil(max(0, np.log2(work / a_minibatch)))))
+
+        least = short = min(wait(262144), wait(4 * others))
+        if self.seldom:
+            least = min(wait(10240), max(4, wait(others // 10)))
+        elif others > 33554432:
+            least = min(wait(262144), max(4, short))
         self.wait = least if accepted.any() else min(2 * max(self.wait, least), 512)
+        if (gains > 5).sum() * 20 > len(chains):
+            self.wait = short
         self.due = step + self.wait * n_steps
         return np.where(accepted[:, np.newaxis], new, chains)
 
