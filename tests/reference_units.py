@@ -120,7 +120,7 @@ class Jumps:
     ):
         self.n_visible, self.batch_size, self.seldom = n_visible, batch_size, seldom
         self.hidden, self.key, self.dtype, self.size = hidden, key, dtype, size
-        self.fields, self.at, self.wait, self.due = {}, 0, 1, 0
+        self.fields, self.at, self.wait, self.due = {}, 0, None, 0
 
     def keep(self, fields):
         """Keep fields of the hidden units given the rows of a minibatch."""
@@ -164,7 +164,9 @@ class Jumps:
             least = min(wait(10240), max(4, wait(others // 10)))
         elif others > 33554432:
             least = min(wait(262144), max(4, short))
-        self.wait = least if accepted.any() else min(2 * max(self.wait, least), 512)
+        self.wait = min(2 * (self.wait or least), 512)
+        if accepted.any():
+            self.wait = min(self.wait, least)
         if (gains > 5).sum() * 20 > len(chains):
             self.wait = short
         self.due = step + self.wait * n_steps

@@ -248,6 +248,30 @@ def test_jumps_cost_a_share_of_a_minibatch(sizes, n_chains, wait):
     assert trainer.jumps_state()["wait"] == wait
 
 
+def test_jumps_come_at_once_where_chains_are_far_from_the_model():
+    # Visible units are all on or all off; on has 20 nats more, and no chain is there.
+    n_visible, n_hidden, rng = 20, 60, generator(34)
+    machine = (
+        np.ones((n_hidden, n_visible)),
+        np.full(n_hidden, -n_visible / 2),
+        np.full(n_visible, 1 - n_hidden / 2),
+    )
+    X = np.repeat([[0.0], [1.0]], 100, axis=0) * np.ones(n_visible)
+    chains = np.zeros((5, n_hidden), dtype=bool)
+    trainer, _ = make_trainer(X, machine, chains, rng, batch_size=4)
+    trainer.start_jumps()
+    assert trainer.jumps_state()["wait"] == 4  # as usual
+    trainer.begin_epoch(rng.permutation(200), np.zeros(50))
+    waits = []
+    for batch in range(50):
+        trainer.run(batch, batch + 1)
+        waits.append(trainer.jumps_state()["wait"])
+    assert waits[0] == 1
+    assert trainer.chains().mean() > 0.9
+    assert waits[-1] == 4
+    assert (np.diff(waits) <= waits[:-1]).all()  # no sooner than twice as long
+
+
 @pytest.mark.parametrize("n_chains", [3, 150])
 def test_jumps_go_on_from_their_state(n_chains):
     rng = generator(30)
