@@ -1,4 +1,4 @@
-"""Data of the benchmarks: MNIST from a .npz file, or fetched from OpenML."""
+"""Data of the benchmarks: MNIST from a file or fetched, and patterns of bits."""
 
 import sys
 import warnings
@@ -31,3 +31,11 @@ def load_mnist(path=None, *, labels=False):
             names = ["X_train", "y_train", "X_test", "y_test"]
             parts = [arrays.get(name) for name in names]
     return tuple(parts) if labels else (parts[0], parts[2])
+
+
+def patterns(seed, flip=0.05, n_rows=3000):
+    """Ten patterns of 64 bits, each bit flipped now and then; which row is of which."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(10, size=n_rows)
+    X = (rng.random((10, 64)) < 0.5)[y]
+    return (X ^ (rng.random(X.shape) < flip)).astype(np.float32), y

@@ -2,9 +2,9 @@
 
 Models of clusters that lie far apart, and of digits. How far the shares of clusters (of
 digits: of the class of the nearest image) among 2000 samples are from those among the
-rows, half the sum of the absolute differences: samples as `sample` draws them by default,
-by chains that start at independent features, and by replica exchange where there is
-one.
+rows, half the sum of the absolute differences: of samples as `sample` draws them by
+default, of chains that start at independent features, and of replica exchange where
+there is one.
 
     python benchmarks/quality_sampling.py [--seeds 3]
 """
@@ -16,27 +16,22 @@ import numpy as np
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.neighbors import KNeighborsClassifier
 
+from data import patterns
 from sklearn_ebm import BernoulliRBM, DBMTransformer, GaussianRBM
 
 N_SAMPLES = 2000
 
 
 def blobs(seed, spread=10):
+    """Six normal clusters, and which row is of which."""
     X, y = make_blobs(
         3000, 8, centers=6, center_box=(-spread, spread), random_state=seed
     )
     return (X - X.mean(axis=0)) / X.std(axis=0), y
 
 
-def patterns(seed, flip=0.05):
-    """Ten patterns of 64 bits, each bit flipped now and then."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(10, size=3000)
-    X = (rng.random((10, 64)) < 0.5)[y]
-    return (X ^ (rng.random(X.shape) < flip)).astype(np.float32), y
-
-
 def digits(seed):
+    """Binary digits and their classes."""
     X, y = load_digits(return_X_y=True)
     return (X > 7).astype(np.float32), y
 
@@ -59,6 +54,7 @@ def independent(model, X, seed):
 
 
 def main():
+    """Print a line for every model."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
     seeds = range(parser.parse_args().seeds)

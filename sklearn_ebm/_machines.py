@@ -67,13 +67,13 @@ class Way:
         """Means of the units for any number of rows, some of them at a time."""
         return np.vstack([self.means(chunk) for chunk in chunks(X, self.dtype)])
 
-    def draw(self, X, key, step, purpose):
-        """Draws of the units."""
-        return self.draw_at(self.fields(X), key, step, purpose)
+    def draw(self, X, key, step, purpose, row0=0):
+        """Draws of the units; row r draws as row row0 + r."""
+        return self.draw_at(self.fields(X), key, step, purpose, row0)
 
-    def draw_at(self, fields, key, step, purpose):
+    def draw_at(self, fields, key, step, purpose, row0=0):
         """Draws of units with these fields."""
-        return evaluate(self.units, fields, Wanted.DRAWS, key, step, int(purpose))
+        return evaluate(self.units, fields, Wanted.DRAWS, key, step, int(purpose), row0)
 
     def log_partition(self, X):
         """Logarithm of the sum over the units, a number a row."""

@@ -805,7 +805,7 @@ MUTATIONS = [
     Mutation(
         "jumps of samples always succeed",
         "samplers/_jumps.py",
-        "np.log(chances) < gain",
+        "np.log(chances[part]) < gain",
         "gain == gain",
     ),
     Mutation(

@@ -378,6 +378,17 @@ def test_jumps_by_the_rule_of_metropolis_and_hastings(visible, hidden):
     assert (now != before).any(axis=1).mean() > 0.2
 
 
+def test_jumps_of_chains_for_which_there_is_no_room_at_once(monkeypatch):
+    layers = random_layers(INFINITE["gaussian"], FINITE["bernoulli"], seed=1)
+    jumps = Jumps(layers, fields_near(layers, 0))
+    start = jumps.start(10, KEY, 0)
+    after = jumps.jump(start, KEY, 1)
+    assert 0 < (after != start).any(axis=1).sum() < 10
+    monkeypatch.setattr("sklearn_ebm.samplers._jumps.CHUNK", 3)
+    np.testing.assert_array_equal(jumps.start(10, KEY, 0), start)
+    np.testing.assert_array_equal(jumps.jump(start, KEY, 1), after)
+
+
 @pytest.mark.parametrize("hidden", INFINITE)
 @pytest.mark.parametrize("visible", FINITE)
 def test_jumps_under_infinite_hidden_layers(visible, hidden):

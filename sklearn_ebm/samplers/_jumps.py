@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from .._gibbs import Purpose
-from .._machines import Machine
+from .._machines import CHUNK, Machine
 from .._products import product
 from .._units import Wanted, evaluate
 from .._validation import dense
@@ -38,30 +38,49 @@ class Jumps:
 
     def start(self, n_chains, key, step):
         """Draw visible units near rows, at a step of a random sequence."""
-        return self._down(self._propose(n_chains, key, step)[0], key, step)
+        rows, _ = self._choices(n_chains, key, step)
+        near = []
+        for part in parts(n_chains):
+            counter = key, step, part.start
+            near.append(self._down(self._propose(rows[part], *counter), *counter))
+        return np.vstack(near)
 
     def jump(self, visible, key, step):
         """Propose another place to every chain; return where they are then."""
-        hidden = self.up.draw(visible, key, step, Purpose.DRAW_HIDDEN)
-        proposed, chances = self._propose(len(hidden), key, step)
-        with np.errstate(divide="ignore"):
+        visible = np.array(dense(visible))
+        rows, chances = self._choices(len(visible), key, step)
+        for part in parts(len(visible)):
+            counter = key, step, part.start
+            hidden = self._up(visible[part], *counter)
+            proposed = self._propose(rows[part], *counter)
             gain = self._log_weight(proposed) - self._log_weight(hidden)
-            goes = np.log(chances) < gain
-        moved = np.array(dense(visible))
-        moved[goes] = self._down(proposed, key, step)[goes]
-        return moved
+            goes = part.start + np.flatnonzero(np.log(chances[part]) < gain)
+            visible[goes] = self._down(proposed, *counter)[goes - part.start]
+        return visible
 
-    def _propose(self, n_chains, key, step):
-        """Draw a hidden state near a row for every chain, and a number in [0, 1)."""
+    def _choices(self, n_chains, key, step):
+        """A row for every chain, and a number in (0, 1]."""
         rows, chances = np.random.default_rng([key, step]).random((n_chains, 2)).T
-        fields = self.fields[(rows * len(self.fields)).astype(int)]
-        return self.up.draw_at(fields, key, step, Purpose.DRAW_JUMP), chances
+        return (rows * len(self.fields)).astype(int), 1 - chances
 
-    def _down(self, hidden, key, step):
-        return self.down.draw(hidden, key, step, Purpose.DRAW_VISIBLE)
+    def _propose(self, rows, key, step, first):
+        """Draw hidden states near rows for chains from the first one on."""
+        fields = self.fields[rows]
+        return self.up.draw_at(fields, key, step, Purpose.DRAW_JUMP, first)
+
+    def _up(self, visible, key, step, first):
+        return self.up.draw(visible, key, step, Purpose.DRAW_HIDDEN, first)
+
+    def _down(self, hidden, key, step, first):
+        return self.down.draw(hidden, key, step, Purpose.DRAW_VISIBLE, first)
 
     def _log_weight(self, hidden):
         """Return ``log p(h) / q(h)``, and a constant."""
         scores = product(hidden, self.transposed) - self.log_partitions
         linear = np.einsum("ij,j->i", hidden, self.up.bias, dtype=float)
         return linear + self.down.log_partition(hidden) - logsumexp(scores, axis=1)
+
+
+def parts(n_chains):
+    """Slices of chains for which there is room at a time."""
+    return [slice(k, min(k + CHUNK, n_chains)) for k in range(0, n_chains, CHUNK)]
