@@ -16,6 +16,7 @@ cdef class Jumps:
     cdef object dtype
     cdef int itemsize
     cdef bint bits  # whether the hidden units are
+    cdef bint between  # whether every second row gives way to a point between rows
     cdef const Leaves *leaves
     cdef dict memory
     # Fields of hidden units given the last rows, in a ring; their log partitions, and
@@ -42,6 +43,7 @@ cdef class Jumps:
     cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL
     cdef void keep(self, Py_ssize_t r, const char *fields) noexcept nogil
     cdef void end_minibatch(self, Py_ssize_t n) noexcept nogil
+    cdef void _go_between(self, Py_ssize_t k) noexcept nogil
     cdef bint is_due(self, uint64_t step, Py_ssize_t n_steps) noexcept nogil
     cdef void propose(
         self, uint64_t key, uint64_t step, int thread, int team, char *room

@@ -23,6 +23,11 @@
 # Of chains that are where the model is, no more than a share exp(-g) are proposed
 # places where log w is higher by g or more (by detailed balance). If it is more of them,
 # the chains are not, and there is another jump as soon as can be.
+#
+# Nor do sweeps carry chains to modes that a machine has where there are no data, as it
+# has between clusters: nothing that chains see keeps these from growing. So every
+# second of the rows gives way to the point half-way to the one before it, except in
+# restricted machines of bits, whose chains find such modes by themselves.
 import numpy as np
 
 from libc.math cimport log
@@ -108,6 +113,7 @@ cdef class Jumps:
             2 * n_visible * hidden.n_units * (batch_size + n_chains)
         )
         self.short_wait = min(_wait(work, MUCH_WORK), _wait(work, TIMES * others))
+        self.between = not seldom
         if seldom:
             self.least_wait = min(
                 _wait(work, FREE_WORK), max(FEW, _wait(work, others // SHARE))
@@ -133,6 +139,7 @@ cdef class Jumps:
         return {
             "fields": self._rows().copy(),
             "at": self.at,
+            "between": self.between,
             "wait": self.wait,
             "due": self.due,
         }
@@ -158,8 +165,24 @@ cdef class Jumps:
 
     cdef void end_minibatch(self, Py_ssize_t n) noexcept nogil:
         """Take note that fields of n rows have been kept. For one thread."""
+        cdef Py_ssize_t r
+        if self.between:
+            for r in range(min(n, POOL)):
+                self._go_between((self.at + r) % POOL)
         self.at = (self.at + min(n, POOL)) % POOL
         self.n_rows = min(self.n_rows + n, POOL)
+
+    cdef void _go_between(self, Py_ssize_t k) noexcept nogil:
+        """Put what has an odd number half-way to its neighbour, which stays."""
+        if k % 2 == 0:
+            return
+        cdef char *mine = self.fields + k * self.h_bytes
+        if self.itemsize == 4:
+            _halve[float](<float *> mine, <float *> (mine - self.h_bytes), self.hidden)
+        else:
+            _halve[double](
+                <double *> mine, <double *> (mine - self.h_bytes), self.hidden
+            )
 
     cdef bint is_due(self, uint64_t step, Py_ssize_t n_steps) noexcept nogil:
         """Whether a minibatch of n_steps that begins at this step begins with a jump.
@@ -272,6 +295,13 @@ cdef class Jumps:
         if n_far * ONE_IN > self.n_chains:
             self.wait = self.short_wait
         self.due = step + self.wait * n_steps
+
+
+cdef void _halve(real *mine, const real *other, Units hidden) noexcept nogil:
+    """Put fields half-way to others."""
+    cdef Py_ssize_t j
+    for j in range(hidden.n_units):
+        mine[j] = (mine[j] + other[j]) / 2
 
 
 cdef uint64_t _wait(Py_ssize_t work, Py_ssize_t a_minibatch) noexcept nogil:

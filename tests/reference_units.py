@@ -125,7 +125,10 @@ class Jumps:
     def keep(self, fields):
         """Keep fields of the hidden units given the rows of a minibatch."""
         for r, row in enumerate(fields[: self.size]):
-            self.fields[(self.at + r) % self.size] = row
+            k = (self.at + r) % self.size
+            self.fields[k] = row
+            if k % 2 and not self.seldom:
+                self.fields[k] = (row + self.fields[k - 1]) / 2
         self.at = (self.at + min(len(fields), self.size)) % self.size
 
     def is_due(self, step, n_steps):

@@ -25,9 +25,13 @@ class Jumps:
 
     fields : ndarray of shape (n_rows, n_hidden)
         Fields of the hidden units given each row.
+
+    every : int, default=1
+        Chains start near every row of this number; the others are none of data.
     """
 
-    def __init__(self, layers, fields):
+    def __init__(self, layers, fields, every=1):
+        self.every = every
         machine = Machine(layers)
         self.up, self.down = machine.up, machine.down
         self.fields = np.asarray(fields, machine.dtype)
@@ -38,7 +42,7 @@ class Jumps:
 
     def start(self, n_chains, key, step):
         """Draw visible units near rows, at a step of a random sequence."""
-        rows, _ = self._choices(n_chains, key, step)
+        rows = self._choices(n_chains, key, step)[0] // self.every * self.every
         near = []
         for part in parts(n_chains):
             counter = key, step, part.start

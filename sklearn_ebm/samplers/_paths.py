@@ -124,9 +124,14 @@ def row_fields(model):
     fields : ndarray of shape (n_rows, n_hidden) or None
         Fields, of a deep machine those of its odd layers; None if the training has kept
         no rows, or there was none.
+
+    every : int
+        Every one of this number is of a row of data; others are of points between.
     """
     state = getattr(model, "_state", {}).get("jumps")
-    return state["fields"] if state and len(state["fields"]) else None
+    if not state or not len(state["fields"]):
+        return None, 1
+    return state["fields"], 2 if state["between"] else 1
 
 
 def annealing_path(model):
