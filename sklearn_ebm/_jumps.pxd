@@ -8,6 +8,8 @@ cdef enum:
     # Rows of data whose hidden units jumps are to: whole tiles of products, whatever
     # the instruction set (see _leaves_products.h).
     POOL = 48
+    # One in so many of them may give way to a point between rows.
+    SPACING = 8
 
 
 cdef class Jumps:
@@ -16,7 +18,7 @@ cdef class Jumps:
     cdef object dtype
     cdef int itemsize
     cdef bint bits  # whether the hidden units are
-    cdef bint between  # whether every second row gives way to a point between rows
+    cdef bint between  # whether some rows give way to points between rows
     cdef const Leaves *leaves
     cdef dict memory
     # Fields of hidden units given the last rows, in a ring; their log partitions, and
@@ -43,6 +45,7 @@ cdef class Jumps:
     cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL
     cdef void keep(self, Py_ssize_t r, const char *fields) noexcept nogil
     cdef void end_minibatch(self, Py_ssize_t n) noexcept nogil
+    cdef bint _is_between(self, Py_ssize_t k) noexcept nogil
     cdef void _go_between(self, Py_ssize_t k) noexcept nogil
     cdef bint is_due(self, uint64_t step, Py_ssize_t n_steps) noexcept nogil
     cdef void propose(

@@ -25,9 +25,10 @@
 # the chains are not, and there is another jump as soon as can be.
 #
 # Nor do sweeps carry chains to modes that a machine has where there are no data, as it
-# has between clusters: nothing that chains see keeps these from growing. So every
-# second of the rows gives way to the point half-way to the one before it, except in
-# restricted machines of bits, whose chains find such modes by themselves.
+# has between clusters: nothing that chains see keeps these from growing. So one in
+# SPACING of the rows gives way to the point half-way to the one before it, except in
+# restricted machines of bits, whose chains find such modes by themselves. (One visit
+# moves shares by nats. The more proposals lie between rows, the fewer chains go to rows.)
 import numpy as np
 
 from libc.math cimport log
@@ -139,7 +140,9 @@ cdef class Jumps:
         return {
             "fields": self._rows().copy(),
             "at": self.at,
-            "between": self.between,
+            "of_rows": np.array(
+                [not self._is_between(k) for k in range(self.n_rows)], dtype=bool
+            ),
             "wait": self.wait,
             "due": self.due,
         }
@@ -165,17 +168,19 @@ cdef class Jumps:
 
     cdef void end_minibatch(self, Py_ssize_t n) noexcept nogil:
         """Take note that fields of n rows have been kept. For one thread."""
-        cdef Py_ssize_t r
-        if self.between:
-            for r in range(min(n, POOL)):
-                self._go_between((self.at + r) % POOL)
+        cdef Py_ssize_t r, k
+        for r in range(min(n, POOL)):
+            k = (self.at + r) % POOL
+            if self._is_between(k):
+                self._go_between(k)
         self.at = (self.at + min(n, POOL)) % POOL
         self.n_rows = min(self.n_rows + n, POOL)
 
+    cdef bint _is_between(self, Py_ssize_t k) noexcept nogil:
+        return self.between and k % SPACING == SPACING - 1
+
     cdef void _go_between(self, Py_ssize_t k) noexcept nogil:
-        """Put what has an odd number half-way to its neighbour, which stays."""
-        if k % 2 == 0:
-            return
+        """Put fields half-way to those before them, which stay."""
         cdef char *mine = self.fields + k * self.h_bytes
         if self.itemsize == 4:
             _halve[float](<float *> mine, <float *> (mine - self.h_bytes), self.hidden)

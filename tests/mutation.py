@@ -757,8 +757,8 @@ MUTATIONS = [
     Mutation(
         "rows of jumps always kept in the same places",
         "_jumps.pyx",
-        "k = (self.at + r) % POOL",
-        "k = r % POOL",
+        "        if r < POOL:\n            k = (self.at + r) % POOL",
+        "        if r < POOL:\n            k = r % POOL",
     ),
     Mutation(
         "last products of jumps left out",
@@ -803,6 +803,12 @@ MUTATIONS = [
         "self.wait = self.least_wait",
     ),
     Mutation(
+        "no jumps to places between rows",
+        "_jumps.pyx",
+        "return self.between and k % SPACING == SPACING - 1",
+        "return False",
+    ),
+    Mutation(
         "jumps of samples always succeed",
         "samplers/_jumps.py",
         "np.log(chances[part]) < gain",
@@ -817,8 +823,8 @@ MUTATIONS = [
     Mutation(
         "samples start near one row",
         "samplers/_jumps.py",
-        "(rows * len(self.fields)).astype(int)",
-        "(0 * rows).astype(int)",
+        "(where * len(rows)).astype(int)",
+        "(0 * where).astype(int)",
     ),
     Mutation(
         "samples do not jump",

@@ -127,7 +127,7 @@ class Jumps:
         for r, row in enumerate(fields[: self.size]):
             k = (self.at + r) % self.size
             self.fields[k] = row
-            if k % 2 and not self.seldom:
+            if k % 8 == 7 and not self.seldom:
                 self.fields[k] = (row + self.fields[k - 1]) / 2
         self.at = (self.at + min(len(fields), self.size)) % self.size
 

@@ -131,8 +131,8 @@ class Gibbs:
     @cached_property
     def jumps(self):
         """What lets chains jump, or None. (Many a use of chains needs none.)"""
-        fields, every = row_fields(self.model)
-        return None if fields is None else Jumps(layers_of(self.model), fields, every)
+        fields, of_rows = row_fields(self.model)
+        return None if fields is None else Jumps(layers_of(self.model), fields, of_rows)
 
     def init(self, n_chains=None, *, init=None, conditions=None, random_state=None):
         """Begin chains.

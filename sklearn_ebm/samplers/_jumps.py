@@ -26,12 +26,13 @@ class Jumps:
     fields : ndarray of shape (n_rows, n_hidden)
         Fields of the hidden units given each row.
 
-    every : int, default=1
-        Chains start near every row of this number; the others are none of data.
+    of_rows : ndarray of bool of shape (n_rows,), default=None
+        Near which of them chains may start; None means all.
     """
 
-    def __init__(self, layers, fields, every=1):
-        self.every = every
+    def __init__(self, layers, fields, of_rows=None):
+        self.numbers = np.arange(len(fields))
+        self.starts = self.numbers if of_rows is None else self.numbers[of_rows]
         machine = Machine(layers)
         self.up, self.down = machine.up, machine.down
         self.fields = np.asarray(fields, machine.dtype)
@@ -42,7 +43,7 @@ class Jumps:
 
     def start(self, n_chains, key, step):
         """Draw visible units near rows, at a step of a random sequence."""
-        rows = self._choices(n_chains, key, step)[0] // self.every * self.every
+        rows, _ = self._choices(n_chains, key, step, self.starts)
         near = []
         for part in parts(n_chains):
             counter = key, step, part.start
@@ -52,7 +53,7 @@ class Jumps:
     def jump(self, visible, key, step):
         """Propose another place to every chain; return where they are then."""
         visible = np.array(dense(visible))
-        rows, chances = self._choices(len(visible), key, step)
+        rows, chances = self._choices(len(visible), key, step, self.numbers)
         for part in parts(len(visible)):
             counter = key, step, part.start
             hidden = self._up(visible[part], *counter)
@@ -62,10 +63,11 @@ class Jumps:
             visible[goes] = self._down(proposed, *counter)[goes - part.start]
         return visible
 
-    def _choices(self, n_chains, key, step):
-        """A row for every chain, and a number in (0, 1]."""
-        rows, chances = np.random.default_rng([key, step]).random((n_chains, 2)).T
-        return (rows * len(self.fields)).astype(int), 1 - chances
+    @staticmethod
+    def _choices(n_chains, key, step, rows):
+        """One of these rows for every chain, and a number in (0, 1]."""
+        where, chances = np.random.default_rng([key, step]).random((n_chains, 2)).T
+        return rows[(where * len(rows)).astype(int)], 1 - chances
 
     def _propose(self, rows, key, step, first):
         """Draw hidden states near rows for chains from the first one on."""

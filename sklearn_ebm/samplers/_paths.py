@@ -125,13 +125,13 @@ def row_fields(model):
         Fields, of a deep machine those of its odd layers; None if the training has kept
         no rows, or there was none.
 
-    every : int
-        Every one of this number is of a row of data; others are of points between.
+    of_rows : ndarray of bool of shape (n_rows,) or None
+        Which of them are of rows of data; others are of points between such.
     """
     state = getattr(model, "_state", {}).get("jumps")
     if not state or not len(state["fields"]):
-        return None, 1
-    return state["fields"], 2 if state["between"] else 1
+        return None, None
+    return state["fields"], state["of_rows"]
 
 
 def annealing_path(model):
