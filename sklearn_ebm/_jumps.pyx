@@ -151,7 +151,7 @@ cdef class Jumps:
         """Go on from what `state` returned."""
         self.n_rows, self.at = len(state["fields"]), state["at"]
         # (There may be more chains than before.)
-        self.wait = max(self.least_wait, <uint64_t> state["wait"])
+        self.wait = max(self.short_wait, <uint64_t> state["wait"])
         self.due = state["due"]
         self._rows()[:] = state["fields"]
         self.memory["unknown"].view(float)[:] = 1

@@ -248,7 +248,8 @@ def test_jumps_cost_a_share_of_a_minibatch(sizes, n_chains, wait):
     assert trainer.jumps_state()["wait"] == wait
 
 
-def test_jumps_come_at_once_where_chains_are_far_from_the_model():
+@pytest.mark.parametrize("in_pieces", [False, True])
+def test_jumps_come_at_once_where_chains_are_far_from_the_model(in_pieces):
     # Visible units are all on or all off; on has 20 nats more, and no chain is there.
     n_visible, n_hidden, rng = 20, 60, generator(34)
     machine = (
@@ -266,6 +267,8 @@ def test_jumps_come_at_once_where_chains_are_far_from_the_model():
     for batch in range(50):
         trainer.run(batch, batch + 1)
         waits.append(trainer.jumps_state()["wait"])
+        if in_pieces:
+            trainer.start_jumps(trainer.jumps_state())
     assert waits[0] == 1
     assert trainer.chains().mean() > 0.9
     assert waits[-1] == 4
