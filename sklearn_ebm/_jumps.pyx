@@ -21,14 +21,15 @@
 # The more often all chains are refused, the more minibatches go by without any. But
 # where steps of the training are large, a few of them drive shares away by many nats.
 # Of chains that are where the model is, no more than a share exp(-g) are proposed
-# places where log w is higher by g or more (by detailed balance). If it is more of them,
-# the chains are not, and there is another jump as soon as can be.
+# places where log w is higher by g or more (by detailed balance). If it is more of
+# them, the chains are not, and there is another jump as soon as can be.
 #
 # Nor do sweeps carry chains to modes that a machine has where there are no data, as it
 # has between clusters: nothing that chains see keeps these from growing. So one in
 # SPACING of the rows gives way to the point half-way to the one before it, except in
 # restricted machines of bits, whose chains find such modes by themselves. (One visit
-# moves shares by nats. The more proposals lie between rows, the fewer chains go to rows.)
+# moves shares by nats. The more proposals lie between rows, the fewer chains go to
+# rows.)
 import numpy as np
 
 from libc.math cimport log

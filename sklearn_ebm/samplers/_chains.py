@@ -129,7 +129,7 @@ class Gibbs:
         self.keep = 0.0 if langevin_time is None else self._kept(langevin_time)
 
     @cached_property
-    def jumps(self):
+    def _jumps(self):
         """What lets chains jump, or None. (Many a use of chains needs none.)"""
         fields, of_rows = row_fields(self.model)
         return None if fields is None else Jumps(layers_of(self.model), fields, of_rows)
@@ -226,8 +226,8 @@ class Gibbs:
                 n_chains = same_rows(n_chains, len(values), "conditions")
         n_chains = n_chains or 1
         if init is None:
-            near = values is None and self.jumps is not None
-            init = (self.jumps if near else self).start(n_chains, key, step)
+            near = values is None and self._jumps is not None
+            init = (self._jumps if near else self).start(n_chains, key, step)
             init = init.astype(bool if bits else self.dtype, copy=False)
         elif not bits:
             init = np.array(dense(init), self.dtype)
@@ -365,9 +365,9 @@ class Gibbs:
             If `chains` are of a model with another number of visible units.
         """
         self._check(chains)
-        if self.jumps is None or chains.fixed is not None:
+        if self._jumps is None or chains.fixed is not None:
             return chains
-        visible = self.jumps.jump(chains.visible, chains.key, chains.n_steps)
+        visible = self._jumps.jump(chains.visible, chains.key, chains.n_steps)
         return replace(chains, visible=visible, n_steps=chains.n_steps + 1)
 
     def means(self, chains, step):
