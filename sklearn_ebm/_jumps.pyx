@@ -27,9 +27,8 @@
 # Nor do sweeps carry chains to modes that a machine has where there are no data, as it
 # has between clusters: nothing that chains see keeps these from growing. So one in
 # SPACING of the rows gives way to the point half-way to the one before it, except in
-# restricted machines of bits, whose chains find such modes by themselves. (One visit
-# moves shares by nats. The more proposals lie between rows, the fewer chains go to
-# rows.)
+# restricted machines of bits, which were no better for it. (One visit moves shares by
+# nats. The more proposals lie between rows, the fewer chains go to rows.)
 import numpy as np
 
 from libc.math cimport log
@@ -87,7 +86,8 @@ cdef class Jumps:
     n_chains : how many chains there are
     n_visible : how many visible units
     batch_size : how many rows a minibatch has
-    seldom : whether one in a few minibatches does as well
+    seldom : whether one in a few minibatches does as well (in restricted machines of
+        bits); then no places between rows are proposed, either
     """
 
     def __cinit__(
