@@ -1,4 +1,4 @@
-"""Check that doc/house.rst names every file, and that floors import from below only.
+"""Check that doc/house.rst names every file, and that imports go down, in no circle.
 
     python .ci/check_house.py
 
@@ -52,9 +52,30 @@ def imported(path):
             yield inner if known else base / "__init__"
 
 
+def circle(graph):
+    """Files that import each other in a circle, or an empty list."""
+    done = set()
+
+    def follow(path, route):
+        if path in route:
+            return route[route.index(path) :]
+        if path in done:
+            return []
+        for target in graph.get(path, ()):
+            if found := follow(target, [*route, path]):
+                return found
+        done.add(path)
+        return []
+
+    for path in graph:
+        if found := follow(path, []):
+            return found
+    return []
+
+
 def main():
     """Print all faults."""
-    tower, faults = floors(), []
+    tower, faults, graph = floors(), [], {}
 
     def floor_of(path):
         name = path.relative_to(PACKAGE).as_posix()
@@ -70,11 +91,17 @@ def main():
         if own is None:
             faults.append(f"{name} is not named in doc/house.rst")
             continue
+        module = path.with_suffix("")
         for target in imported(path):
+            if target != module:  # (A kernel may cimport its own .pxd.)
+                graph.setdefault(module, set()).add(target)
             suffix = ".pyx" if target.with_suffix(".pyx").exists() else ".py"
             below = floor_of(target.with_suffix(suffix))
             if below is not None and below < own:
                 faults.append(f"{name} imports from the floor above, {target.name}")
+    if found := circle(graph):
+        names = ", ".join(path.name for path in found)
+        faults.append(f"{names} import each other in a circle")
     print(*faults, sep="\n", end="\n" if faults else "")
     print(f"{len(tower)} floors checked, {len(faults)} faults.")
     sys.exit(bool(faults))

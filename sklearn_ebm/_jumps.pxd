@@ -39,8 +39,9 @@ cdef class Jumps:
     cdef double *accepted
     # Minibatches between two jumps, and the step of the training of the next one.
     cdef readonly uint64_t wait, due
-    # At least, usually and where shares have gone far.
-    cdef uint64_t least_wait, short_wait
+    # As long as some chains are accepted; and, no longer than that, where shares have
+    # gone far.
+    cdef uint64_t usual_wait, short_wait
 
     cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL
     cdef void keep(self, Py_ssize_t r, const char *fields) noexcept nogil

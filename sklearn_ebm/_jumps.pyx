@@ -117,14 +117,14 @@ cdef class Jumps:
         self.short_wait = min(_wait(work, MUCH_WORK), _wait(work, TIMES * others))
         self.between = not seldom
         if seldom:
-            self.least_wait = min(
+            self.usual_wait = min(
                 _wait(work, FREE_WORK), max(FEW, _wait(work, others // SHARE))
             )
         else:
-            self.least_wait = self.short_wait
+            self.usual_wait = self.short_wait
             if others > LONG_WORK:
-                self.least_wait = min(_wait(work, MUCH_WORK), max(FEW, self.short_wait))
-        self.wait = self.least_wait
+                self.usual_wait = min(_wait(work, MUCH_WORK), max(FEW, self.short_wait))
+        self.wait = self.usual_wait
         self.bits = hidden.n_groups == 1 and hidden.groups[0].kind == Kind.BERNOULLI
         self.memory["fields"].view(self.dtype)[:] = NEVER
 
@@ -297,7 +297,7 @@ cdef class Jumps:
             n_far += self.gains[r] > FAR
         self.wait = min(2 * self.wait, <uint64_t> LONGEST_WAIT)
         if n_accepted:
-            self.wait = min(self.wait, self.least_wait)
+            self.wait = min(self.wait, self.usual_wait)
         if n_far * ONE_IN > self.n_chains:
             self.wait = self.short_wait
         self.due = step + self.wait * n_steps

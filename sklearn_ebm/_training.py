@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from ._callbacks import is_watched
 from ._rows import Rows
-from ._validation import is_watched
 
 # Longest stay in a kernel between two chances to be interrupted, in seconds.
 PATIENCE = 0.1

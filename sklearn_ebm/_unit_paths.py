@@ -163,10 +163,3 @@ class UnitPath:
             if k > 1:
                 states = self.sweep(states, betas[k - 1], key, k)
         return log_weights
-
-
-def base_layer(model, layers):
-    """Independent visible units near a model's: what they are, their biases."""
-    if hasattr(model, "_base_layer"):
-        return model._base_layer()
-    return as_unit(layers.units[0]), np.asarray(layers.biases[0], float)

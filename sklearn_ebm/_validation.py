@@ -1,7 +1,8 @@
-"""Checks of inputs. This and `_parameters` alone touch scikit-learn's private parts."""
+"""Checks of inputs. This, `_parameters` and `_callbacks` alone know private parts of
+scikit-learn's."""
 
 import re
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from numbers import Integral, Real
 
 import numpy as np
@@ -18,86 +19,6 @@ from ._parameters import is_bool
 from ._rows import Rows, canonical
 from ._warning import warn
 
-try:  # scikit-learn >= 1.9
-    from sklearn.callback import (
-        CallbackSupportMixin,
-        ProgressBar,
-        ScoringMonitor,
-        with_callbacks,
-    )
-except ImportError:
-
-    class CallbackSupportMixin:
-        """Stands in for scikit-learn's where it has no callbacks yet."""
-
-        def _init_callback_context(self, **_):
-            return _NoCallbacks()
-
-    class _NoCallbacks:
-        def subcontext(self, **_):
-            return self
-
-        def propagate_callback_context(self, _):
-            return nullcontext()
-
-        def call_on_fit_task_begin(self, **_):
-            return self
-
-        def call_on_fit_task_end(self, **_):
-            return False
-
-    class ProgressBar:
-        """Stands for a callback that nobody can have set."""
-
-    class ScoringMonitor:
-        """Says what it would take to have one."""
-
-        def __init__(self, *, scoring):
-            raise ImportError("Callbacks need scikit-learn 1.9 or newer.")
-
-    def with_callbacks(method):
-        """Return the method as it is."""
-        return method
-
-
-__all__ = [
-    "CallbackSupportMixin",
-    "FLOATS",
-    "ROUNDING",
-    "ScoringMonitor",
-    "as_conditions",
-    "as_floats",
-    "check_choice",
-    "check_count",
-    "check_fixed",
-    "check_floats",
-    "check_given",
-    "check_latent",
-    "check_mask",
-    "check_missing",
-    "check_names",
-    "check_restored",
-    "check_rows",
-    "check_states",
-    "check_table",
-    "check_values",
-    "column_indices",
-    "dense",
-    "in_dense",
-    "input_names",
-    "is_nan",
-    "is_watched",
-    "nan_for_na",
-    "naming",
-    "random_generator",
-    "random_key",
-    "refuse_masks",
-    "refuse_not_finite",
-    "refuse_times_and_masks",
-    "title",
-    "with_callbacks",
-]
-
 # What the kernels read as it is; anything else becomes float64.
 DTYPES = [np.float64, np.float32, np.bool_, np.uint8]
 FLOATS = [np.float64, np.float32]
@@ -105,17 +26,6 @@ FLOATS = [np.float64, np.float32]
 ROUNDING = 1e-6
 # What errors quote: values, and names of features, which scikit-learn lists.
 QUOTED = re.compile(r"(\B'[^'\n]*'|^- .*)", re.MULTILINE)
-
-
-def is_watched(estimator):
-    """Whether a callback may look at the estimator in any epoch, or stop it there.
-
-    A progress bar only counts the epochs.
-    """
-    return any(
-        type(callback) is not ProgressBar
-        for callback in getattr(estimator, "_skl_callbacks", ())
-    )
 
 
 def check_rows(

@@ -13,7 +13,7 @@ from ._panels import Panels
 from ._rows import Rows
 from ._scores import score_rows
 from ._training import Pacer
-from ._unit_paths import UnitPath, base_layer, log_z_by_enumeration, state_counts
+from ._unit_paths import UnitPath, log_z_by_enumeration, state_counts
 from ._validation import (
     check_choice,
     check_count,
@@ -27,6 +27,7 @@ from .samplers import ReplicaExchange
 from .samplers._paths import (
     BITS,
     annealing_path,
+    base_layer,
     check_betas,
     layered_of,
     layers_of,

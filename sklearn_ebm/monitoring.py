@@ -3,8 +3,9 @@
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ._callbacks import ScoringMonitor
 from ._training import epoch_order
-from ._validation import ScoringMonitor, dense, title
+from ._validation import dense, title
 from ._warning import warn
 
 __all__ = ["TrainingMonitor"]

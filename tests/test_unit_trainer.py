@@ -502,7 +502,7 @@ def test_jumps_leave_the_model_as_it_is(seed, share):
     rng = generator(646, seed)
     begun = states[rng.choice(8, 4000, p=p)]
     case.trainer.set_chains(begun)
-    for _ in range(50):  # with a jump in every 64 minibatches
+    for _ in range(50):  # with jumps in every few minibatches
         case.trainer.begin_epoch(case.order, np.zeros(10))
         case.trainer.run(0, 10)
     assert (case.trainer.chains() != begun).any(axis=1).mean() > 0.3
@@ -529,7 +529,7 @@ def test_jumps_to_hidden_states_without_bounds_leave_the_model_as_it_is(hidden):
     p = np.exp(log_p - logsumexp(log_p))
     begun = states[generator(648).choice(8, 4000, p=p)]
     case.trainer.set_chains(case.hidden.sample(begun @ weights + c, random_state=1))
-    for _ in range(50):  # with a jump in every 64 minibatches
+    for _ in range(50):  # with jumps in every few minibatches
         case.trainer.begin_epoch(case.order, np.zeros(10))
         case.trainer.run(0, 10)
     fields = case.trainer.chains() @ weights.T + b

@@ -8,23 +8,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from .._callbacks import CallbackSupportMixin, with_callbacks
 from .._machines import some_rows
 from .._network import Dropout, Network, outputs
 from .._parameters import Interval, StrOptions, TupleOf, check_parameters
 from .._training import (
+    keeping,
     minibatch_rates,
     refuse_early_stopping,
     share_held_out,
     undone_if_in_vain,
 )
 from .._transformer import Transformer
-from .._validation import (
-    CallbackSupportMixin,
-    check_rows,
-    dense,
-    random_key,
-    with_callbacks,
-)
+from .._validation import check_rows, dense, random_key
 from ..monitoring import enter_epoch
 from ._fine_tuning_run import FineTuning, TargetDivision
 from ._stack import LayerTasks, new_stack, one_a_layer, pretrain, recognition
@@ -156,11 +152,8 @@ class FineTuned(CallbackSupportMixin, Transformer):
             self._start(X, LayerTasks(callbacks, estimator=self, **given))
             self._settle()
         run = FineTuning(self, self._inputs(X, True), targets, division)
-        try:
+        with keeping(lambda: self._store(run)):
             self._fine_tune(run, callbacks, given)
-        finally:
-            # Also when interrupted: what has been learned is kept.
-            self._store(run)
         callbacks.call_on_fit_task_end(
             estimator=self, **given, reconstruction_attributes=dict
         )
@@ -184,11 +177,9 @@ class FineTuned(CallbackSupportMixin, Transformer):
             enter_epoch(self, entry, _in_words)
             return self
         run = FineTuning(self, self._inputs(X, True), targets, division)
-        try:
+        with keeping(lambda: self._store(run)):
             entry = run.epoch(np.full(run.n_batches, self._rate()))
             enter_epoch(self, entry, _in_words)
-        finally:
-            self._store(run)
         return self
 
     def _check_parameters(self):

@@ -90,7 +90,7 @@ class Sampling(OwnDraws):
             data (other than Bernoulli units: with their biases).
 
         random_state : int, RandomState instance or None, default=None
-            Seeds the draws. None goes on with the sequence of `gibbs`, which the
+            Seeds the draws. None goes on with the model's own sequence, which the
             `random_state` of the fit determines.
 
         n_chains : int, default=None

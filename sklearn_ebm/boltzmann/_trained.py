@@ -1,18 +1,16 @@
-"""The training of restricted Boltzmann machines."""
+"""The training of machines whose parameters a kernel trains."""
 
 from copy import deepcopy
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.special import expit, logit
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 
-from .._machines import weighted_sums
+from .._callbacks import CallbackSupportMixin, with_callbacks
 from .._missing import N_FIRST_SWEEPS, DrawnValues
 from .._parameters import Interval, PairOf, StrOptions, check_parameters
 from .._tempering import TemperedChains
-from .._trainer import Trainer
 from .._training import (
     Division,
     Run,
@@ -22,33 +20,18 @@ from .._training import (
     share_held_out,
     undone_if_in_vain,
 )
-from .._validation import (
-    CallbackSupportMixin,
-    check_rows,
-    check_values,
-    random_key,
-    title,
-    with_callbacks,
-)
+from .._validation import check_rows, random_key
 from ..monitoring import (
     Monitor,
     Stopping,
     enter_epoch,
     machine_in_words,
-    may_be_idle,
     wants_history,
 )
-from ._base import FittedRBM, layered, means_of
-from ._normaliser import warn_if_stray
 from ._sampling import MISSING_KEY, TEMPERING_KEY
-from ._snapshot import Snapshot
 from ._starts import (
-    BITS_RATE,
     SMALL,
-    first_chains,
-    log_odds,
     more_units,
-    start_of_bits,
 )
 from ._structure import check_structure
 
@@ -60,7 +43,7 @@ OFFSET_RATE = 0.01
 PARAMETERS = "components", "intercept_hidden", "intercept_visible", "log_variance"
 
 
-class Training(CallbackSupportMixin, TransformerMixin):
+class Trained(CallbackSupportMixin, TransformerMixin):
     """Epochs over minibatches, for an estimator whose parameters a kernel trains.
 
     An estimator that derives from it says in methods what it is made of, what its
@@ -101,7 +84,8 @@ class Training(CallbackSupportMixin, TransformerMixin):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data, values in [0, 1].
+            Training data: for Bernoulli visible units values in [0, 1], for others
+            what the parameters of the class say.
 
         y : Ignored
             Not used, present for API consistency.
@@ -185,7 +169,7 @@ class Training(CallbackSupportMixin, TransformerMixin):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data, any number of rows, values in [0, 1].
+            Training data as in `fit`, any number of rows.
 
         y : Ignored
             Not used, present for API consistency.
@@ -233,7 +217,8 @@ class Training(CallbackSupportMixin, TransformerMixin):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data, values in [0, 1].
+            Training data: for Bernoulli visible units values in [0, 1], for others
+            what the parameters of the class say.
 
         y : Ignored
             Not used, present for API consistency.
@@ -243,8 +228,8 @@ class Training(CallbackSupportMixin, TransformerMixin):
 
         Returns
         -------
-        h : ndarray of shape (n_samples, n_components)
-            Means of the hidden units.
+        h : ndarray of shape (n_samples, n_features_out)
+            What `transform` returns.
 
         Raises
         ------
@@ -438,119 +423,3 @@ class Training(CallbackSupportMixin, TransformerMixin):
         for name in ("best_n_iter_", "h_samples_"):
             self.__dict__.pop(name, None)
         self.__dict__.update(self._fitted(run))
-
-
-class TrainedRBM(Training, FittedRBM):
-    """The training of a restricted Boltzmann machine, here of Bernoulli units."""
-
-    _parameter_constraints: dict = {
-        **Training._parameter_constraints,
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "persistent": ["boolean"],
-        "nesterov": ["boolean"],
-        "l1_decay": [Interval(Real, 0, None, closed="left")],
-        "sparsity_cost": [Interval(Real, 0, None, closed="left")],
-        "max_norm": [Interval(Real, 0, None, closed="neither"), None],
-        "missing": [StrOptions({"raise", "latent"})],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-    }
-
-    def _transform_again(self, X):
-        """Transform data whose values out of range have had their warning."""
-        X, rows = check_rows(self, X, scan=False, fill=self._mean_field())
-        means = means_of(rows, self._up(rows.dtype))
-        check_values(self, X, rows, quiet=True)
-        return means
-
-    def _check_parameters(self):
-        super()._check_parameters()
-        if self.n_temperatures > 1 and not self.persistent:
-            raise ValueError(
-                f"n_temperatures={self.n_temperatures} needs chains that go on: "
-                "persistent=True."
-            )
-
-    def _first_state(self, components, X, dtype, division):
-        """Parameters to begin with, by what the units are, from random weights."""
-        visible = log_odds(division.column_means, division.n_rows)
-        rate = np.full(self.n_components, BITS_RATE if self.centering else 0.5)
-        hidden = logit(rate)
-        if self.centering:
-            visible, hidden = start_of_bits(
-                [components.T], [expit(visible), rate], [visible, hidden]
-            )
-        parameters = {
-            "components": components,
-            "intercept_hidden": hidden,
-            "intercept_visible": visible,
-            "hidden_offset": rate,
-        }
-        return {name: x.astype(dtype) for name, x in parameters.items()}
-
-    def _kernel(self, rows, **settings):
-        """Return the kernel that trains machines of such units."""
-        state = self._state
-        trainer = Trainer(
-            rows,
-            state["components"],
-            state["intercept_hidden"],
-            state["intercept_visible"],
-            visible_offset=state["visible_offset"] if self.centering else 0.0,
-            hidden_offset=state["hidden_offset"] if self.centering else 0.0,
-            **settings,
-        )
-        # (Other means of the chains to get about go by other rules.)
-        if self.persistent and not self.fast_learning_rate and self.n_temperatures == 1:
-            trainer.start_jumps(state.get("jumps"))
-        return trainer
-
-    def _first_chains(self, n_chains, key, step):
-        """Hidden states given the mean of the data."""
-        components, intercept, mean = (
-            self._state[name]
-            for name in ("components", "intercept_hidden", "visible_offset")
-        )
-        return first_chains(components, intercept, mean, n_chains, key, step)
-
-    def _view(self, parameters):
-        """Return what a monitor looks at."""
-        mean = self._state["visible_offset"].astype(self._dtype())
-        return Snapshot(*parameters, mean)
-
-    def _layers_of(self, parameters):
-        """Return the model with these parameters as a value."""
-        return layered(*parameters)
-
-    def _warn_of_faults(self, X, run, drawn):
-        """Warn if the fit has left hidden units dead or saturated."""
-        # (Only machines of other units than bits have variances.)
-        seen = run.division.column_means / getattr(self, "variance_", 1.0)
-        fields = weighted_sums(self.components_, seen)
-        # Next to nothing for a model in good health: the data are not looked at.
-        if may_be_idle(fields + self.intercept_hidden_):
-            monitor = self._monitor(X, run.division, drawn)
-            monitor.warn_of_idle_units(title(self), run.parameters())
-        # (What a net is made of need not be a good model.)
-        if self.n_iter and not hasattr(self, "_title"):
-            warn_if_stray(self, X, self._rate())
-
-    def _public(self, parameters):
-        """Return the public attributes of a model with these parameters."""
-        components, hidden, visible = parameters
-        return {
-            "components_": components,
-            "intercept_hidden_": hidden,
-            "intercept_visible_": visible,
-            "visible_mean_": self._state["visible_offset"].astype(components.dtype),
-        }
-
-    def _structure(self):
-        """What the machine is made of (see `check_structure`)."""
-        return {"n_components": repr(int(self.n_components))}
-
-    def _shape(self, n_visible):
-        """Numbers of hidden and of visible units that are trained."""
-        return self.n_components, n_visible

@@ -28,7 +28,7 @@ from ._starts import (
     wide_start,
 )
 from ._structure import layer_sizes, sizes_in_words, visible_in_words
-from ._trained import Training
+from ._trained import Trained
 from ._unit_columns import unscaled
 
 BERNOULLI = as_unit("bernoulli")
@@ -36,7 +36,7 @@ BERNOULLI = as_unit("bernoulli")
 RATE = 0.01
 
 
-class TrainedDBM(Training, FittedDBM):
+class TrainedDBM(Trained, FittedDBM):
     """The training of a deep Boltzmann machine, folded (see `Layered.folded`).
 
     The state of the training is that of a machine of two layers: `components` are
@@ -44,7 +44,7 @@ class TrainedDBM(Training, FittedDBM):
     """
 
     _parameter_constraints: dict = {
-        **Training._parameter_constraints,
+        **Trained._parameter_constraints,
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "n_mean_field_steps": [Interval(Integral, 1, None, closed="left")],
         "mean_field_tol": [Interval(Real, 0, None, closed="left")],
@@ -53,7 +53,7 @@ class TrainedDBM(Training, FittedDBM):
         "standardize": ["boolean"],
         "output": [StrOptions({"top", "all"})],
     }
-    # What `Training` knows and these machines do not offer.
+    # What `Trained` knows and these machines do not offer.
     persistent = True
     nesterov = False
     l1_decay = 0.0
@@ -178,8 +178,7 @@ class TrainedDBM(Training, FittedDBM):
         )
         if any_unbounded(columns.unit):
             trainer.clip = CLIP
-        if self.persistent:
-            trainer.start_jumps(state.get("jumps"))
+        trainer.start_jumps(state.get("jumps"))
         return trainer
 
     def _rate(self):
@@ -239,7 +238,7 @@ class TrainedDBM(Training, FittedDBM):
         """Hidden units of a layer may well say the same of every row; not the top."""
         self._warn_of_endless_counts(self.components_[0], self.intercepts_[0])
         # (What belongs to a net, which has a title, is spread there.)
-        if self.n_iter and not drawn and not hasattr(self, "_title"):
+        if self.n_iter and not hasattr(self, "_title"):
             means = self._output(some_rows(X), self._dtype())
             warn_of_constant_top(self, means)
 

@@ -26,7 +26,7 @@ from ._starts import (
     wide_start,
 )
 from ._structure import as_made, unit_in_words, visible_in_words
-from ._trained import TrainedRBM
+from ._trained_rbm import TrainedRBM
 from ._unit_columns import UnitColumns, unscaled
 
 # Learning rates where none is given. Means of counts are exponentials: steps that serve

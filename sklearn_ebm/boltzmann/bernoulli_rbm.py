@@ -3,7 +3,7 @@
 from numbers import Integral, Real
 
 from .._parameters import Interval, StrOptions
-from ._trained import TrainedRBM
+from ._trained_rbm import TrainedRBM
 
 
 class BernoulliRBM(TrainedRBM):

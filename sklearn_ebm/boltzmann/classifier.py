@@ -7,16 +7,18 @@ from scipy.special import expit, logit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
+from .._callbacks import CallbackSupportMixin, with_callbacks
 from .._classifier import ClassifierTrainer
 from .._parameters import Interval, StrOptions, check_parameters
 from .._rows import Rows
 from .._training import (
     Run,
+    keeping,
     refuse_early_stopping,
     share_held_out,
     undone_if_in_vain,
 )
-from .._validation import CallbackSupportMixin, check_rows, random_key, with_callbacks
+from .._validation import check_rows, random_key
 from ..monitoring import Stopping, enter_epoch
 from ._fitted_classifier import FittedClassifier, scores_of
 from ._labels import LabelDivision, check_classes, check_labels, codes_of
@@ -341,14 +343,11 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             monitor = _HeldOut(X, codes, division.held_out, self._dtype())
             stopping = Stopping(self.monitor, self.tol, self.n_iter_no_change)
         run = Run(self._trainer(rows, codes, division), division, monitor, stopping)
-        try:
+        with keeping(lambda: self._store(run)):
             for _, rates, averaging in run.epochs(
                 self, self._or_default("learning_rate"), callbacks, given
             ):
                 self._train_epoch(run, rates, averaging)
-        finally:
-            # Also when interrupted: what has been learned is kept.
-            self._store(run)
         callbacks.call_on_fit_task_end(
             estimator=self, **given, reconstruction_attributes=dict
         )
@@ -430,10 +429,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             self._go_on(rows, n_seen=self._state["n_seen"])
         run = Run(self._trainer(rows, codes, division), division)
         rates = np.full(run.n_batches, self._or_default("learning_rate"))
-        try:
+        with keeping(lambda: self._store(run)):
             self._train_epoch(run, rates, self.average)
-        finally:
-            self._store(run)
         return self
 
     def _begin(self, X, y, classes, goes_on, may_be_empty=False):

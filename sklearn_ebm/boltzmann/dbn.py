@@ -6,6 +6,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import check_random_state
 
+from .._callbacks import CallbackSupportMixin, with_callbacks
 from .._machines import some_rows
 from .._parameters import Interval, StrOptions, TupleOf, check_parameters
 from .._training import (
@@ -16,7 +17,7 @@ from .._training import (
     undone_if_in_vain,
     until_checked,
 )
-from .._validation import CallbackSupportMixin, check_rows, with_callbacks
+from .._validation import check_rows
 from ..monitoring import enter_epoch, machine_in_words, warn_of_constant_top
 from ._fitted_dbn import FittedDBN
 from ._sampling import UP_DOWN_KEY

@@ -3,9 +3,10 @@
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .._callbacks import with_callbacks
 from .._parameters import StrOptions, check_parameters
 from .._training import refuse_early_stopping
-from .._validation import check_rows, with_callbacks
+from .._validation import check_rows
 from . import _label_top
 from ._fine_tuned import partial_fit_available
 from ._fine_tuned_classifier import FineTunedClassifier

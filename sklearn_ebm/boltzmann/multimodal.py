@@ -200,6 +200,13 @@ class MultimodalDBM(TrainedDBM):
         "missing": [StrOptions({"raise", "latent"})],
     }
 
+    _kept = "visible", "modalities"
+    # Methods other than `transform` take whole rows, whatever `missing` says.
+    _fills_missing = False
+    # From shorter steps pathways are long in finding each other: a modality by itself
+    # may have nothing to say, as labels have, and its hidden units then say nothing.
+    _default_rate = 0.05
+
     def __init__(
         self,
         modalities,
@@ -299,13 +306,6 @@ class MultimodalDBM(TrainedDBM):
 
         X, rows = check_rows(self, X, fill=fill, quiet=True)
         return self._output(X, rows.dtype)
-
-    _kept = "visible", "modalities"
-    # Methods other than `transform` take whole rows, whatever `missing` says.
-    _fills_missing = False
-    # From shorter steps pathways are long in finding each other: a modality by itself
-    # may have nothing to say, as labels have, and its hidden units then say nothing.
-    _default_rate = 0.05
 
     def _refuse_missing(self, X):
         if has_missing(X):

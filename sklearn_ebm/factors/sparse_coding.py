@@ -8,18 +8,17 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from .._callbacks import CallbackSupportMixin, with_callbacks
 from .._parameters import Interval, StrOptions, check_parameters
 from .._training import undone_if_in_vain
 from .._transformer import Transformer
 from .._validation import (
     FLOATS,
-    CallbackSupportMixin,
     check_floats,
     check_latent,
     check_restored,
     naming,
     random_key,
-    with_callbacks,
 )
 from .._warning import warn
 from ..monitoring import print_iteration

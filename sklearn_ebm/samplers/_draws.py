@@ -22,10 +22,11 @@ SAMPLING_METHODS = "gibbs", "tempering", "langevin"
 # Jumps in the middle of a warm-up, one after the other. Where modes lie far apart, each
 # draws a mode.
 WARM_UP_JUMPS = 10
-# More random steps that `draw` may take than sweeps and, between draws, jumps.
-# `ReplicaExchange.adapt` takes at least 2 sweeps in each of 5 rounds, however short the
-# warm-up; before that, chains have first states and become bits.
-SPARE_STEPS = 20
+# More random steps that `draw` may take than sweeps and jumps between draws: jumps of
+# the warm-up and, at most, ten others. `ReplicaExchange.adapt` takes at least 2
+# sweeps in each of 5 rounds, however short the warm-up; before that, chains have first
+# states and become bits.
+SPARE_STEPS = 10 + WARM_UP_JUMPS
 # Of Langevin dynamics that take the place of a draw: ten steps of a tenth, say.
 LANGEVIN_TIME = 1.0
 IMPUTING_METHODS = "mean", "sample"

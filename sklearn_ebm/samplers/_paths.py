@@ -111,6 +111,30 @@ def base_rates(model):
     return np.asarray(means, np.float64)
 
 
+def base_layer(model, layers):
+    """Return independent visible units near a model's: what they are, their biases.
+
+    Parameters
+    ----------
+    model : estimator or Layered
+        A fitted Boltzmann machine.
+
+    layers : Layered
+        Its layers.
+
+    Returns
+    -------
+    unit : unit
+        What the units are.
+
+    biases : ndarray of shape (n_features,)
+        Biases of their own.
+    """
+    if hasattr(model, "_base_layer"):
+        return model._base_layer()
+    return as_unit(layers.units[0]), np.asarray(layers.biases[0], float)
+
+
 def row_fields(model):
     """Return the fields of hidden units given rows of the training.
 
