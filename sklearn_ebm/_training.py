@@ -220,8 +220,16 @@ def undone_if_in_vain(method):
     return trains
 
 
+def store(estimator, run):
+    """Keep what a run has arrived at."""
+    # (What an earlier call has left, and this one may not have.)
+    for name in ("best_n_iter_", "h_samples_"):
+        vars(estimator).pop(name, None)
+    vars(estimator).update(estimator._fitted(run))
+
+
 @contextmanager
-def keeping(store):
+def keeping(estimator, run):
     """Context at whose end what has been learned is stored, also when interrupted.
 
     What has diverged is not: it would be undone, after warnings of its numbers.
@@ -231,9 +239,9 @@ def keeping(store):
     except Diverged:
         raise
     except BaseException:
-        store()
+        store(estimator, run)
         raise
-    store()
+    store(estimator, run)
 
 
 def told_of(callbacks, name, n_tasks, **given):

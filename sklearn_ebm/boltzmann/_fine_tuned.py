@@ -152,7 +152,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
             self._start(X, LayerTasks(callbacks, estimator=self, **given))
             self._settle()
         run = FineTuning(self, self._inputs(X, True), targets, division)
-        with keeping(lambda: self._store(run)):
+        with keeping(self, run):
             self._fine_tune(run, callbacks, given)
         callbacks.call_on_fit_task_end(
             estimator=self, **given, reconstruction_attributes=dict
@@ -177,7 +177,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
             enter_epoch(self, entry, _in_words)
             return self
         run = FineTuning(self, self._inputs(X, True), targets, division)
-        with keeping(lambda: self._store(run)):
+        with keeping(self, run):
             entry = run.epoch(np.full(run.n_batches, self._rate()))
             enter_epoch(self, entry, _in_words)
         return self
@@ -390,11 +390,6 @@ class FineTuned(CallbackSupportMixin, Transformer):
     def _public(self, params, state):
         """Return the public attributes of a net with these parameters."""
         return {"coefs_": list(params[::2]), "intercepts_": list(params[1::2])}
-
-    def _store(self, run):
-        """Keep what a run has arrived at."""
-        self.__dict__.pop("best_n_iter_", None)
-        self.__dict__.update(self._fitted(run))
 
     @property
     def loss_curve_(self):

@@ -14,7 +14,7 @@ from .._gibbs import Purpose
 from .._machines import Machine, some_rows
 from .._network import Network, outputs
 from .._rows import Rows
-from .._training import Run, undone_if_in_vain
+from .._training import Run, store, undone_if_in_vain
 from .._validation import check_restored, check_rows
 from ..layered import Layered
 from ..monitoring import warn_of_constant_units
@@ -181,7 +181,7 @@ def _begin(top, below, X, labels, classes):
     top.set_params(early_stopping=False)
     # (Not by `fit`, which would know the classes of these rows only.)
     _, rows, codes, division = top._begin(H, labels[:FIRST_ROWS], classes, False)
-    top._store(Run(top._trainer(rows, codes, division), division))
+    store(top, Run(top._trainer(rows, codes, division), division))
 
 
 def _store(model, rbms, top, targets, goes_on):

@@ -142,7 +142,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         if self.early_stopping:
             stopping = Stopping(self.monitor, self.tol, self.n_iter_no_change)
         run = Run(self._trainer(rows), division, monitor, stopping, self._tempered())
-        with keeping(lambda: self._store(run)):
+        with keeping(self, run):
             if not goes_on:
                 self._prepare(run, data, rows, callbacks, given)
             for epoch, rates, averaging in run.epochs(
@@ -207,7 +207,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         if drawn:
             drawn.sweep(self._layers_of(run.trainer.parameters()), N_FIRST_SWEEPS)
         rates = np.full(run.n_batches, self._rate())
-        with keeping(lambda: self._store(run)):
+        with keeping(self, run):
             self._train_epoch(run, rates, self.average)
         return self
 
@@ -416,10 +416,3 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         if jumps is not None:
             state["jumps"] = jumps
         return state
-
-    def _store(self, run):
-        """Keep what a run has arrived at."""
-        # (What an earlier call has left, and this one may not have.)
-        for name in ("best_n_iter_", "h_samples_"):
-            self.__dict__.pop(name, None)
-        self.__dict__.update(self._fitted(run))

@@ -343,7 +343,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             monitor = _HeldOut(X, codes, division.held_out, self._dtype())
             stopping = Stopping(self.monitor, self.tol, self.n_iter_no_change)
         run = Run(self._trainer(rows, codes, division), division, monitor, stopping)
-        with keeping(lambda: self._store(run)):
+        with keeping(self, run):
             for _, rates, averaging in run.epochs(
                 self, self._or_default("learning_rate"), callbacks, given
             ):
@@ -429,7 +429,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             self._go_on(rows, n_seen=self._state["n_seen"])
         run = Run(self._trainer(rows, codes, division), division)
         rates = np.full(run.n_batches, self._or_default("learning_rate"))
-        with keeping(lambda: self._store(run)):
+        with keeping(self, run):
             self._train_epoch(run, rates, self.average)
         return self
 
@@ -607,13 +607,6 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         if run.trainer.momentum:
             state["velocity"] = run.trainer.velocities()
         return state
-
-    def _store(self, run):
-        """Keep what a run has arrived at."""
-        # (What an earlier call has left, and this one may not have.)
-        for name in ("best_n_iter_", "h_samples_"):
-            self.__dict__.pop(name, None)
-        self.__dict__.update(self._fitted(run))
 
 
 class _HeldOut:
