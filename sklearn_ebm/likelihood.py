@@ -23,7 +23,8 @@ from ._validation import (
     random_key,
 )
 from .layered import Layered
-from .samplers import ReplicaExchange
+from .samplers import Gibbs, ReplicaExchange
+from .samplers._draws import WARM_UP_JUMPS
 from .samplers._paths import (
     BITS,
     annealing_path,
@@ -216,8 +217,9 @@ def log_partition(
 
     reverse : bool, default=True
         Whether "ais" also runs backwards, from samples that tempered chains (of
-        other than Bernoulli units: Gibbs chains) have drawn from the model, which
-        about doubles its time.
+        other than Bernoulli units: Gibbs chains) have drawn from the model, after jumps
+        to places near rows of the training, if the model has kept any
+        (`sklearn_ebm.samplers.Gibbs.jump`). That about doubles its time.
 
     random_state : int, RandomState instance or None, default=None
         Seeds the runs. An int gives the same result bit for bit on any number of
@@ -252,9 +254,10 @@ def log_partition(
     standard error nor the effective sample size shows it. The reverse estimate of
     1/Z is unbiased if its starts are exact samples, which they are only as far as
     the tempered chains have mixed. Agreement of the two means that annealing goes
-    smoothly between independent units and *the modes that the starts are in*; a
-    difference of nats means that at least one of them is wrong. A single pair of
-    runs need not bracket log Z.
+    smoothly between independent units and *the modes that the starts are in*, among
+    them, where chains jump, those of the data; a difference of nats means that at least
+    one of the two is wrong, mostly the forward one. A single pair of runs need not
+    bracket log Z.
 
     References
     ----------
@@ -357,7 +360,8 @@ def _ais(model, betas, n_runs, reverse, rng):
     if not reverse:
         return _annealed(log_z, betas, forward)
     n_sweeps = _sweeps_before_reverse(betas)
-    starts = _tempered(model, _drawn_again(states, forward, rng), n_sweeps, rng)
+    starts = _jumped(model, _drawn_again(states, forward, rng), rng)
+    starts = _tempered(model, starts, n_sweeps, rng)
     back = _anneal(path, starts, np.ascontiguousarray(betas[::-1]), back_key)
     return _annealed(log_z, betas, forward, back, n_tempered_sweeps=n_sweeps)
 
@@ -372,7 +376,7 @@ def _ais_of_units(model, betas, n_runs, reverse, rng):
     if not reverse:
         return _annealed(path.log_z_base, betas, forward)
     n_sweeps = _sweeps_before_reverse(betas)
-    starts = _drawn_again(states, forward, rng)
+    starts = _jumped(model, _drawn_again(states, forward, rng), rng)
     Machine(layers).run(starts, n_sweeps, gibbs_key, 0)
     back = path.anneal_back(starts, betas, back_key)
     return _annealed(path.log_z_base, betas, forward, back, n_gibbs_sweeps=n_sweeps)
@@ -405,6 +409,18 @@ def _drawn_again(states, log_weights, rng):
     """Draw as many of the states, in proportion to their weights."""
     weights = np.exp(log_weights - log_weights.max())
     return states[rng.choice(len(states), len(states), p=weights / weights.sum())]
+
+
+def _jumped(model, states, rng):
+    """States of chains that have jumped to places near rows, if any have been kept.
+
+    So the reverse estimate may tell that annealing has missed modes of the data.
+    """
+    sampler = Gibbs(model)
+    chains = sampler.init(init=states, random_state=rng)
+    for _ in range(WARM_UP_JUMPS):
+        chains = sampler.jump(chains)
+    return chains.visible
 
 
 def _anneal(path, states, betas, key):

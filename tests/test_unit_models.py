@@ -378,15 +378,30 @@ def test_jumps_by_the_rule_of_metropolis_and_hastings(visible, hidden):
     assert (now != before).any(axis=1).mean() > 0.2
 
 
+@pytest.mark.parametrize("hidden", FINITE)
+@pytest.mark.parametrize("visible", FINITE | INFINITE)
+def test_log_partition_by_draws_near_rows(visible, hidden):
+    layers = random_layers((FINITE | INFINITE)[visible], FINITE[hidden], seed=3)
+    states, p, _, log_z = finite_hidden(layers)
+    near = fields_near(layers, 2)
+    q = np.mean([softmax(states @ x) for x in near], axis=0)
+    # The weights p(h) / q(h) of draws h from q(h) have mean 1 and this variance.
+    error = np.sqrt(((p / q) ** 2 @ q - 1) / N_CHAINS)
+    found = Jumps(layers, near).log_partition(N_CHAINS, KEY)
+    assert abs(np.expm1(found - log_z)) < 5 * error + 1e-6
+
+
 def test_jumps_of_chains_for_which_there_is_no_room_at_once(monkeypatch):
     layers = random_layers(INFINITE["gaussian"], FINITE["bernoulli"], seed=1)
     jumps = Jumps(layers, fields_near(layers, 0))
     start = jumps.start(10, KEY, 0)
     after = jumps.jump(start, KEY, 1)
     assert 0 < (after != start).any(axis=1).sum() < 10
+    log_z = jumps.log_partition(10, KEY)
     monkeypatch.setattr("sklearn_ebm.samplers._jumps.CHUNK", 3)
     np.testing.assert_array_equal(jumps.start(10, KEY, 0), start)
     np.testing.assert_array_equal(jumps.jump(start, KEY, 1), after)
+    assert jumps.log_partition(10, KEY) == pytest.approx(log_z)
 
 
 @pytest.mark.parametrize("hidden", INFINITE)

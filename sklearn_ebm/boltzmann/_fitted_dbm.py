@@ -133,7 +133,8 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
         The variational bound with the mean-field distribution of the hidden units,
         all odd layers summed out, less log Z. That is found when it is first needed,
         and kept: exactly if a side of the model has at most 2^14 states, otherwise
-        by annealed importance sampling with a fixed seed. With an estimate of log Z
+        by the larger of two estimates with a fixed seed, annealed importance sampling
+        and the weights of states near rows of the training. With an estimate of log Z
         this is an estimate of a lower bound (see
         `sklearn_ebm.likelihood.log_partition`, which also tells its error).
 

@@ -150,10 +150,11 @@ class FittedDBN(OwnDraws, Transformer):
         that the values of a row decide (an estimate, which for a few rows can lie a
         little above the log-likelihood). It needs log Z of the machine at the top,
         which is found when it is first needed, and kept: exactly if a layer has at most
-        2^14 states, otherwise by annealed importance sampling with a fixed seed. Then
-        it is an estimate of a lower bound, which can lie above the log-likelihood (see
-        `top_rbm` for forward and reverse estimates of log Z). With one hidden layer
-        nothing is drawn, and it is the log-likelihood.
+        2^14 states, otherwise by the larger of two estimates with a fixed seed,
+        annealed importance sampling and the weights of states near rows of the
+        training. Then it is an estimate of a lower bound, which can lie above the
+        log-likelihood (see `top_rbm` for forward and reverse estimates of log Z). With
+        one hidden layer nothing is drawn, and it is the log-likelihood.
 
         Parameters
         ----------

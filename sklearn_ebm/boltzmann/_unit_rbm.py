@@ -184,11 +184,12 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         """Compute the log-likelihood of X (of two Bernoulli layers the pseudo-).
 
         The normaliser, log Z, is found when it is first needed, and kept: exactly
-        if a layer has at most 2^14 states, otherwise by annealed importance
-        sampling with a fixed seed (see `sklearn_ebm.likelihood.log_partition`,
-        which also tells its error). Where values are missing, mean-field values
-        take their place: this is the log-likelihood of the row so filled in, not that
-        of what is known of it. With ``visible="bernoulli"`` and
+        if a layer has at most 2^14 states, otherwise by the larger of two estimates
+        with a fixed seed, annealed importance sampling (see
+        `sklearn_ebm.likelihood.log_partition`, which also tells its error) and the
+        weights of states near rows of the training. Where values are missing,
+        mean-field values take their place: this is the log-likelihood of the row so
+        filled in, not that of what is known of it. With ``visible="bernoulli"`` and
         ``hidden="bernoulli"`` it is the pseudo-log-likelihood of `BernoulliRBM`,
         which needs no log Z.
 

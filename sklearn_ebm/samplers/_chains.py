@@ -14,8 +14,8 @@ from .._training import Pacer
 from .._units import Kind
 from .._validation import check_count, check_fixed, check_states, dense, random_key
 from ..units import as_unit, check_blocks
-from ._jumps import Jumps
-from ._paths import BITS, base_rates, components_of, layers_of, row_fields
+from ._jumps import jumps_of
+from ._paths import BITS, base_rates, components_of, layers_of
 
 # What units can be, by their kind.
 STATES = {
@@ -131,8 +131,7 @@ class Gibbs:
     @cached_property
     def _jumps(self):
         """What lets chains jump, or None. (Many a use of chains needs none.)"""
-        fields, of_rows = row_fields(self.model)
-        return None if fields is None else Jumps(layers_of(self.model), fields, of_rows)
+        return jumps_of(self.model)
 
     def init(self, n_chains=None, *, init=None, conditions=None, random_state=None):
         """Begin chains.
