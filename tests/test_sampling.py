@@ -30,7 +30,7 @@ from sklearn_ebm import (
 )
 from sklearn_ebm._gibbs import Purpose
 from sklearn_ebm._machines import Machine
-from sklearn_ebm.likelihood import free_energy
+from sklearn_ebm.likelihood import free_energy, log_partition
 from sklearn_ebm.samplers._paths import layered_of
 from sklearn_ebm.units import Categorical
 
@@ -168,6 +168,16 @@ def test_modes_far_apart_have_their_shares_among_samples(model):
     start = 2 * X[:200] - 1 if isinstance(model, RBM) else X[:200]
     stay = is_first(model.sample(init=start, n_gibbs_steps=100, random_state=1))
     assert (stay == is_first(start)).mean() > 0.95
+
+
+def test_chains_of_a_model_with_more_units_than_were_trained_do_not_jump(digits):
+    model = BernoulliRBM(8, n_iter=1, random_state=0).fit(digits)
+    model.components_ = np.vstack([model.components_, np.ones(64)])
+    model.intercept_hidden_ = np.append(model.intercept_hidden_, -9.0)
+    assert model.sample(3, n_gibbs_steps=4, random_state=0).shape == (3, 64)
+    estimate = log_partition(model, "ais", betas=1000, random_state=0)
+    exact = log_partition(model).value
+    assert abs(estimate.reverse - exact) < 5 * estimate.reverse_standard_error
 
 
 def test_sample_random_state(digits):

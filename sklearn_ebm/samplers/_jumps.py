@@ -14,7 +14,12 @@ from ._paths import layers_of, row_fields
 def jumps_of(model):
     """Return what lets chains of a model jump; None if its training kept no rows."""
     fields, of_rows = row_fields(model)
-    return None if fields is None else Jumps(layers_of(model), fields, of_rows)
+    if fields is None:
+        return None
+    layers = layers_of(model)
+    # (A model that was given other units since has no fields of theirs.)
+    fits = fields.shape[1] == len(layers.biases[1])
+    return Jumps(layers, fields, of_rows) if fits else None
 
 
 class Jumps:
