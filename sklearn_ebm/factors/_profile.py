@@ -26,7 +26,7 @@ from ._gaussian import (
 # Eigenvectors are found exactly where a matrix of this size is enough.
 EXACT = 1000
 # Noise variances stay above this share of a feature's variance, whatever its unit. Of
-# a feature without any variance, or one that float32 cannot hold, they are the second.
+# a feature without any variance they are the second.
 LEAST_SHARE = 1e-6
 LEAST_NOISE = 1e-12
 # A feature whose deviation is this share of its mean is constant but for rounding.
@@ -71,7 +71,7 @@ def loadings_at(data, noise, n_components):
 def least_noise(variances):
     """Lower bounds of the noise variances of features with these variances."""
     least = LEAST_SHARE * variances
-    return np.where(least > np.finfo(np.float32).tiny, least, LEAST_NOISE)
+    return np.where(least > TINY, least, LEAST_NOISE)
 
 
 def least_shared_noise(variance):
@@ -180,16 +180,33 @@ class Ascent:
 # ---- Leading eigenvectors of the covariance in units of the noise ----
 
 
-def describe(X, n_components=0, *, dtype, **how):
+def describe(X, n_components=0, *, dtype, own_noise=False, **how):
     """Data (rows without missing values) in the form that suits their shape.
 
     `dtype` is that of the model, `how` what `_described` takes. Variances beyond its
-    numbers are refused.
+    numbers are refused, and with `own_noise`, where it has to hold noise variances of
+    single features, those below them (without: below those of float64).
     """
     with np.errstate(over="ignore", invalid="ignore"):
         data = _described(X, n_components, **how)
     check_variances(data.variances, dtype)
+    _refuse_tiny(data, X, np.dtype(dtype if own_noise else np.float64))
     return data
+
+
+def _refuse_tiny(data, X, dtype):
+    """Refuse features that vary, but too little for the numbers of the model."""
+    least = np.finfo(dtype).tiny / LEAST_SHARE
+    low = np.flatnonzero((data.variances > 0) & (data.variances < least))
+    if not data.variances.any():
+        # (All of them may be too small for float64.)
+        low = np.flatnonzero(np.ptp(X, axis=0) > 2 * CONSTANT * np.abs(data.mean))
+    if len(low):
+        raise ValueError(
+            f"Feature {low[0]} of X varies too little for the numbers of {dtype}: its "
+            f"variance is {data.variances[low[0]]:.3g}, and a noise variance may be "
+            f"{LEAST_SHARE:g} of that. Scale X{or_more_digits('it', dtype)}."
+        )
 
 
 def check_variances(variances, dtype):

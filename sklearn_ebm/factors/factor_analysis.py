@@ -25,6 +25,8 @@ from ._rotations import OBLIQUE, ORTHOGONAL, rotate
 FIRST_NOISE = 0.5
 # A minibatch, the t-th of its size, has the share t^-DECAY in the running moments.
 DECAY = 0.6
+# Until so many rows have been seen, online training starts again from all of them.
+FIRST_ROWS = 100
 # Variance that factors of a start have at least, in units of the noise.
 LEAST_EXCESS = 0.1
 
@@ -276,8 +278,9 @@ class FactorAnalysis(GaussianFactors):
         """Take a step of online expectation maximisation.
 
         X counts as one minibatch: its moments enter a running mean with the share
-        ``(n_seen / n_samples) ** -0.6`` of all rows seen so far. A model that has been
-        fitted goes on from there.
+        ``(n_seen / n_samples) ** -0.6`` of all rows seen so far. Until there have been
+        100 rows, all of them so far are one minibatch, so that where training starts
+        does not hang on a few. A model that has been fitted goes on from there.
 
         Parameters
         ----------
@@ -308,15 +311,21 @@ class FactorAnalysis(GaussianFactors):
         first = not hasattr(self, "components_")
         X = self._check_data(X, reset=first)
         missing, most = self.missing == "latent", self._most_components(X)
+        dtype, loglike, first_rows = X.dtype, [], X
         if first:
             self._begin_draws()
-            gaussian, dtype, loglike = self._start(X), X.dtype, []
-            # What the first step starts from counts as a row.
-            moments, n_seen = moments_of(gaussian, missing), 1
         else:
             check_same_components(self, most, self._state["n_components"])
-            gaussian, moments = self._running(missing)
             dtype, loglike = self.components_.dtype, self.loglike_
+            first_rows = self._state.get("first_rows")
+            if first_rows is not None:
+                X = first_rows = np.vstack([first_rows, X.astype(dtype, copy=False)])
+        if first_rows is not None:
+            # What the first step starts from counts as a row.
+            gaussian, n_seen = self._start(X), 1
+            moments = moments_of(gaussian, missing)
+        else:
+            gaussian, moments = self._running(missing)
             n_seen = self._state["n_seen"]
         batch, batch_loglike = collect(gaussian, X, moments.centre, missing)
         n_seen += len(X)
@@ -330,6 +339,8 @@ class FactorAnalysis(GaussianFactors):
             "model": gaussian.parameters(),
             "moments": vars(moments),
         }
+        if first_rows is not None and len(X) < FIRST_ROWS:
+            self._state["first_rows"] = first_rows.copy()
         self._store(gaussian, dtype, [*loglike, float(batch_loglike)], self.rotation)
         return self
 
@@ -355,6 +366,7 @@ class FactorAnalysis(GaussianFactors):
             X,
             n_components,
             dtype=dtype,
+            own_noise=True,
             exact=self.svd_method == "lapack",
             n_power=self.iterated_power,
             accuracy=0.1 * self.tol / len(X),
