@@ -15,11 +15,13 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from common import (
+    CLASSIFIERS,
     all_states,
     assert_same,
     assert_same_model,
     fitted_state,
     floats,
+    name_of,
     run_on_threads,
     soon_interrupted,
 )
@@ -705,6 +707,28 @@ def test_marker_of_unlabelled_rows_may_be_nan(model, digits, labels):
                 wanted.fit(X, given)
         with pytest.raises(ValueError, match="contains infinity"):
             wanted.fit(X, np.where(y < 0, np.inf, y))
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=name_of)
+def test_rows_without_a_label_do_not_count_in_scores(model, digits, labels):
+    X, y = digits[:90], labels[:90]
+    model = clone(model).set_params(unlabeled=-1, n_iter=3, random_state=0).fit(X, y)
+    known = np.arange(90) % 3 > 0
+    weight = np.random.default_rng(0).random(90)
+    names = y.astype(str).astype(object)
+    for given, mark in [(y, -1), (y.astype(float), np.nan), (names, "?")]:
+        twin = clone(model).set_params(unlabeled=mark).fit(X, given)
+        right = twin.predict(X) == given
+        assert 0 < right[known].mean() < 1
+        some = np.where(known, given, mark)
+        assert twin.score(X, some) == right[known].mean()
+        wanted = np.average(right[known], weights=weight[known])
+        assert twin.score(X, some, sample_weight=weight) == pytest.approx(wanted)
+        assert twin.score(X, given) == right.mean()
+        with pytest.raises(ValueError, match="y has no label: all of it is unlabeled"):
+            twin.score(X, np.full(90, mark))
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            twin.score(X, some[:-1])
 
 
 @pytest.mark.parametrize("dtype", ["string", object])

@@ -8,14 +8,19 @@ from .._training import rows_to_hold_out
 from .._validation import check_given, is_nan, nan_for_na, refuse_masks
 
 
-def check_labels(estimator, y):
+def labels_of(estimator, y):
     """Return the labels, and which of them are known: not `unlabeled`."""
-    check_given(estimator, y)
     refuse_masks(
         y, "y", "y.filled(mark) with unlabeled=mark makes them rows without a label"
     )
     labels = nan_for_na(column_or_1d(y, warn=True))
-    known = ~_marked(labels, estimator.unlabeled)
+    return labels, ~_marked(labels, estimator.unlabeled)
+
+
+def check_labels(estimator, y):
+    """Return `labels_of` y that can be learned, and which of them are known."""
+    check_given(estimator, y)
+    labels, known = labels_of(estimator, y)
     if known.any():
         # (scikit-learn's check would compare NaN with labels that are strings, and warn
         # of numbers that are not finite before it refuses them.)

@@ -3,6 +3,9 @@
 import numpy as np
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_consistent_length
+
+from ._labels import labels_of
 
 
 class PredictedLabels(ClassifierMixin):
@@ -10,7 +13,7 @@ class PredictedLabels(ClassifierMixin):
 
     An estimator that derives from it sets `classes_` and has `_label_scores`, which
     returns log p(y|v) of all labels for every row, up to what the labels share, and
-    the dtype that results are to have.
+    the dtype that results are to have; and the parameter `unlabeled`.
     """
 
     def predict(self, X):
@@ -44,6 +47,48 @@ class PredictedLabels(ClassifierMixin):
         """
         scores, _ = self._label_scores(X)
         return self.classes_[scores.argmax(axis=1)]
+
+    def score(self, X, y, sample_weight=None):
+        """Compute the accuracy of the predicted labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Data.
+
+        y : array-like of shape (n_samples,)
+            True labels. Rows whose label is `unlabeled` do not count.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        score : float
+            Share of the rows whose predicted label is that of y.
+
+        Raises
+        ------
+        NotFittedError, ValueError, TypeError
+            As in `predict`. Or if y has another number of rows than X, or no label.
+
+        Warns
+        -----
+        UserWarning
+            As in `predict`.
+        """
+        if self.unlabeled is None:
+            return super().score(X, y, sample_weight)
+        labels, known = labels_of(self, y)
+        check_consistent_length(X, labels, sample_weight)
+        if not known.any():
+            raise ValueError(
+                f"y has no label: all of it is unlabeled={self.unlabeled!r}."
+            )
+        if sample_weight is not None:
+            sample_weight = np.asarray(sample_weight)[known]
+        right = self.predict(X)[known] == labels[known]
+        return float(np.average(right, weights=sample_weight))
 
     def predict_proba(self, X):
         """Compute the probabilities of the labels.
