@@ -419,6 +419,38 @@ def test_data_that_say_nothing(batch_size):
         assert np.isfinite(model.transform(X)).all()
 
 
+@pytest.mark.parametrize("batch_size", [50, None])
+def test_a_penalty_that_no_atom_is_worth(batch_size, patches):
+    # No code is worth more than its row's length times that of an atom, which is 1.
+    X, _ = patches
+    alpha = 2.1 * np.linalg.norm(X, axis=1).max()
+    model = SparseCoding(8, batch_size=batch_size, max_iter=2, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=f"No row uses .*: alpha={alpha:g}"):
+        model.set_params(alpha=alpha).fit(X)
+    assert not model.transform(X).any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.set_params(alpha=alpha / 4).fit(X)
+        model.set_params(alpha=alpha, max_iter=0).fit(X)
+        model.set_params(max_iter=1).fit(0 * X)
+
+
+def test_rows_that_are_atoms_are_coded_in_silence(patches):
+    X, _ = patches
+    model = SparseCoding(
+        30, algorithm="omp", n_nonzero_coefs=3, max_iter=2, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X).partial_fit(X)
+        again = SparseCoding(
+            30, algorithm="omp", n_nonzero_coefs=3, max_iter=0, random_state=0
+        )
+        again.fit(X)
+    with pytest.warns(RuntimeWarning, match="prematurely"):
+        again.transform(X)
+
+
 def test_fit_stops_when_the_objective_settles(patches):
     X, _ = patches
     settings = {"n_components": 50, "alpha": 0.2, "random_state": 0}

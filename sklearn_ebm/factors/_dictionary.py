@@ -5,6 +5,7 @@ rows, add what the codes say of the atoms to two sums, move the atoms. Rows are 
 array or a CSR matrix, of which a few are made dense at a time.
 """
 
+import warnings
 from dataclasses import dataclass
 from functools import partial
 
@@ -220,7 +221,10 @@ class Learner:
         to (1 - n_rows / n_seen)^2, where n_seen counts these as well.
         """
         atoms = self.components()
-        Coder(atoms, self.coding, self.coding_calls).encode(X, codes)
+        with warnings.catch_warnings():
+            # (Rows that are atoms now, as some of the first are, need no second one.)
+            warnings.filterwarnings("ignore", "Orthogonal matching pursuit ended")
+            Coder(atoms, self.coding, self.coding_calls).encode(X, codes)
         n_rows = len(codes)
         self.n_seen += n_rows
         kept = (1 - n_rows / self.n_seen) ** FORGETTING

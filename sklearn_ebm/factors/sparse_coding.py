@@ -259,8 +259,9 @@ class SparseCoding(CallbackSupportMixin, Transformer):
 
         Warns
         -----
-        RuntimeWarning
-            As in `transform`.
+        ConvergenceWarning
+            If in the end no row uses any atom, as `alpha` is too large for rows as
+            short as those of X.
         """
         X = self._check(X, reset=True)
         n_rows = X.shape[0]
@@ -294,6 +295,13 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         finally:
             # Also when interrupted: what has been learned is kept.
             self._store(learner, passes)
+        objective, n_used, _ = passes[-1] if passes else (0, 0, 0)
+        if n_used == 0 < objective:
+            warn(
+                f"No row uses an atom: alpha={self.alpha:g} is more than atoms are "
+                "worth to rows as short as those of X. Lower alpha, or scale X.",
+                ConvergenceWarning,
+            )
         callbacks.call_on_fit_task_end(
             estimator=self, X=X, y=y, reconstruction_attributes=dict
         )
@@ -328,11 +336,6 @@ class SparseCoding(CallbackSupportMixin, Transformer):
 
         TypeError
             If X holds dates or times.
-
-        Warns
-        -----
-        RuntimeWarning
-            As in `transform`.
         """
         first = not hasattr(self, "_state")
         X = self._check(X, reset=first)
