@@ -581,6 +581,17 @@ def test_too_many_components():
     assert model.components_.shape == (3, 3)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_score_matching_without_a_lower_bound_says_so(seed):
+    rng = np.random.default_rng(seed)
+    S = (rng.random((3000, 4)) < 0.02) * rng.normal(size=(3000, 4))
+    X = S @ rng.normal(size=(4, 4))
+    with pytest.warns(
+        ConvergenceWarning, match="stopped after .* no lower bound where"
+    ):
+        ICA(objective="score_matching", random_state=0, max_iter=1000).fit(X)
+
+
 def test_convergence_warning():
     X, _ = mixtures()
     for how in ({}, {"objective": "score_matching", "density": "logistic"}):

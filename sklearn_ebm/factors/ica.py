@@ -310,12 +310,26 @@ class ICA(Transformer):
         with single_threaded_blas if work < LEAST_WORK else nullcontext():
             converged = self._fit(X, many)
         if not converged:
-            warn(
-                f"ICA did not converge in {self.n_iter_} iterations; increase max_iter "
-                "or tol.",
-                ConvergenceWarning,
-            )
+            warn(self._why_not_converged(many), ConvergenceWarning)
         return self
+
+    def _why_not_converged(self, many):
+        if self.n_iter_ >= self.max_iter:
+            return (
+                f"ICA did not converge in {self.n_iter_} iterations; increase max_iter "
+                "or tol."
+            )
+        text = (
+            f"ICA stopped after {self.n_iter_} iterations, as no step from there gains "
+            f"anything, with a gradient of {self.history_['gradient'][-1]:.3g}"
+        )
+        if many:
+            return text + (
+                ". The objective of score matching has no lower bound where many "
+                "values of a source are the same, for instance 0: take "
+                "objective='likelihood'."
+            )
+        return text + f" (tol={self.tol:g}): increase tol."
 
     def _fit(self, X, many):
         """Whiten X and find the sources; returns whether that converged."""
