@@ -20,7 +20,7 @@ TASKS = "epoch", "pass"
 # every row of the sample is dead or saturated.
 IDLE = 0.01
 # Largest standard deviation of the means of units that are as good as constant.
-LEAST_DEVIATION = 0.01
+LEAST_DEVIATION = 0.02
 # A machine of many units may well have so large a share of idle ones.
 IDLE_SHARE = 0.05
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.special import expit, softmax
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris, load_wine
-from sklearn.preprocessing import minmax_scale
+from sklearn.preprocessing import StandardScaler, minmax_scale
 from threadpoolctl import threadpool_limits
 
 from common import (
@@ -372,6 +372,29 @@ def test_first_rows_together_say_the_scale_of_targets(n_first):
             model.partial_fit(X[start : start + 20], y[start : start + 20])
     # (A linear regression has 0.52.)
     assert model.score(X, y) > 0.45
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("solver", ["sgd", "lbfgs"])
+def test_features_whose_scale_kills_a_net_are_warned_of(kind, solver):
+    X, y = load_wine(return_X_y=True)
+    model = KINDS[kind]((20, 15), visible="gaussian", solver=solver, random_state=0)
+    model.set_params(n_iter=30, pretrain_n_iter=5)
+    found = {}
+    for name, data in {
+        "raw": 100 * X,
+        "scaled": StandardScaler().fit_transform(X),
+    }.items():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(data, y)
+        text = f"last hidden layer of {type(model).__name__} hardly tells rows apart"
+        found[name] = any(text in str(w.message) for w in caught)
+        deviation = model.transform(data).std(axis=0, dtype=float).max()
+        assert found[name] == (deviation < 0.02)
+    assert not found["scaled"]
+    if solver == "sgd":
+        assert found["raw"]
 
 
 def test_a_fit_settles_the_scale_of_targets(digits, labels):

@@ -1107,6 +1107,24 @@ def test_states_that_are_far_from_all_rows_are_found():
         warn_if_stray(model, sp.csr_array((1 - 1e-12) * X), 0.1)
 
 
+@pytest.mark.parametrize("scale", [0.01, 0.5, 5.0, 100.0])
+def test_rectified_features_have_a_size(scale):
+    X = np.abs(generator(662).normal(size=(300, 4)))
+    X[:, 2] *= scale
+    X[:, 3] = 0
+    columns = [([0, 3], "gaussian"), ([1, 2], "relu")]
+    model = RBM(3, visible=columns, n_iter=1, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X)
+        model.transform(X)
+    found = [str(w.message) for w in caught if "Rectified units" in str(w.message)]
+    assert len(found) == (scale in (0.01, 100.0))
+    if found:
+        size = np.sqrt(np.square(X[:, 2]).mean())
+        assert f"visible unit 2 has a root mean square of {size:.3g}" in found[0]
+
+
 def test_scores_that_cannot_be_right_are_warned_of():
     model = RBM(3, visible="spin", n_iter=0, random_state=0).fit(2 * np.eye(4) - 1)
     spins, real = np.full(4, int(Kind.SPIN)), np.full(4, int(Kind.GAUSSIAN))

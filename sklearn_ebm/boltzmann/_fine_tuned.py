@@ -20,8 +20,8 @@ from .._training import (
     undone_if_in_vain,
 )
 from .._transformer import Transformer
-from .._validation import check_rows, dense, random_key
-from ..monitoring import enter_epoch
+from .._validation import check_rows, dense, random_key, title
+from ..monitoring import enter_epoch, warn_of_constant_units
 from ._fine_tuning_run import FineTuning, TargetDivision
 from ._stack import LayerTasks, new_stack, one_a_layer, pretrain, recognition
 from ._starts import random_params, spread_fields
@@ -128,7 +128,8 @@ class FineTuned(CallbackSupportMixin, Transformer):
             them.
         ConvergenceWarning
             If over 5 % of the units of a layer of a pretrained stack are dead or
-            saturated.
+            saturated, or in the end no unit of the last hidden layer tells rows apart:
+            a net needs features on scales that are not far apart, whatever `visible`.
         DataConversionWarning
             If `y` is a matrix of one column.
         """
@@ -154,6 +155,13 @@ class FineTuned(CallbackSupportMixin, Transformer):
         run = FineTuning(self, self._inputs(X, True), targets, division)
         with keeping(self, run):
             self._fine_tune(run, callbacks, given)
+        if self.n_iter:
+            some = self._inputs(some_rows(X))
+            warn_of_constant_units(
+                f"last hidden layer of {title(self)}",
+                outputs(self._network(self._state), self._params(), some, hidden=True),
+                "a lower learning_rate",
+            )
         callbacks.call_on_fit_task_end(
             estimator=self, **given, reconstruction_attributes=dict
         )

@@ -252,7 +252,7 @@ class FittedDBN(OwnDraws, Transformer):
         method : {"gibbs", "tempering"}, default="gibbs"
             "tempering" has every chain exchange temperatures with nine others,
             which helps where the machine at the top has separate modes and takes
-            ten times as long.
+            ten to twenty times as long.
 
         Returns
         -------

@@ -107,9 +107,9 @@ class Sampling(OwnDraws):
 
         method : {"gibbs", "tempering", "langevin"}, default="gibbs"
             "tempering" has every chain exchange temperatures with nine others,
-            which helps where the model has separate modes and takes ten times as
-            long (see `sklearn_ebm.samplers.ReplicaExchange`). "langevin" has Gaussian
-            visible units follow Langevin dynamics for a time of 1 where Gibbs
+            which helps where the model has separate modes and takes ten to twenty
+            times as long (see `sklearn_ebm.samplers.ReplicaExchange`). "langevin" has
+            Gaussian visible units follow Langevin dynamics for a time of 1 where Gibbs
             sampling draws them afresh (see `sklearn_ebm.samplers.Gibbs`, which takes
             any time); it needs such units, and mixes no faster.
 

@@ -12,6 +12,7 @@ from .._passes import activate
 from .._products import product
 from .._units import Kind, Wanted, evaluate
 from .._validation import dense, or_more_digits
+from .._warning import warn
 from ..units import are
 
 # Gaussian features start as sums of wide steps: from small weights training would
@@ -36,6 +37,8 @@ LEAST_SPREAD, MOST_GAIN = 1.0, 1000.0
 # Rows from which on it is known what numbers are standardised by, if they vary: fewer
 # do not say it, and calls of `partial_fit` find it anew.
 FEW_ROWS = 100
+# Root mean squares that rectified units, of variance 1, can well have.
+RELU_SIZES = 0.1, 10.0
 # What the state of the training has of visible units that may be real, by its names.
 SCALES = "shift", "scale", "visible_variance", "visible_scale"
 
@@ -280,6 +283,20 @@ def _check_variances(variance, dtype):
         )
 
 
+def _warn_of_scale(kinds, sizes):
+    """Warn of rectified units whose root mean squares are far from 1."""
+    least, most = RELU_SIZES
+    odd = are(kinds, Kind.RELU) & (sizes > 0) & ~((sizes >= least) & (sizes <= most))
+    if odd.any():
+        unit = np.flatnonzero(odd)[0]
+        warn(
+            f"Rectified units vary by about 1, whatever the data: visible unit {unit} "
+            f"has a root mean square of {sizes[unit]:.3g}, which the model cannot say "
+            "well. Scale such features, for instance with "
+            "StandardScaler(with_mean=False)."
+        )
+
+
 def first_units(columns, X, division, standardize, dtype):
     """Return where the visible units start.
 
@@ -316,6 +333,7 @@ def first_units(columns, X, division, standardize, dtype):
     shift, scale = np.where(columns.gaussian, mean, 0.0), np.ones(len(mean))
     if standardize:
         scale = np.where(columns.gaussian, np.sqrt(spread), 1.0)
+    _warn_of_scale(columns.kinds, np.sqrt(variance + np.square(mean)))
     _, first = columns.unit._gaussian(len(mean))
     bias = bias_for(columns.kinds, mean, 0.5 / division.n_rows)
     first = np.where(columns.learned, spread, first)

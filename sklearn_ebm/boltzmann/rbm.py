@@ -26,9 +26,10 @@ class RBM(UnitsRBM):
     visible : str, Unit or list of (columns, str or Unit), default="bernoulli"
         What the features are: "bernoulli" (values in [0, 1]), "spin" (in [-1, 1]),
         "gaussian" (real, with a variance that is learned for each), "relu" (real and
-        not negative), "poisson" (counts), "categorical" (codes 0, 1, ... of
-        categories, as `sklearn.preprocessing.OrdinalEncoder` makes them), or a unit
-        of `sklearn_ebm.units`: ``Categorical(n)`` are blocks of n features of which
+        not negative, of a size near 1: scale such features), "poisson" (counts),
+        "categorical" (codes 0, 1, ... of categories, as
+        `sklearn.preprocessing.OrdinalEncoder` makes them), or a unit of
+        `sklearn_ebm.units`: ``Categorical(n)`` are blocks of n features of which
         one is 1, as `sklearn.preprocessing.OneHotEncoder` makes them, and
         ``Gaussian(scale=s)`` has a fixed standard deviation. For tables that mix
         them, a list of pairs ``(columns, unit)`` that names every column (by
