@@ -8,8 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from scipy.special import expit, logsumexp
+from numpy.testing import assert_allclose
+from scipy.special import expit, logit, logsumexp, softmax
 from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from common import assert_same
@@ -231,7 +234,46 @@ def test_images_tell_their_labels(digits, labels):
     for seed in range(2):
         model = MultimodalDBM(modalities, random_state=seed).fit(X[:700])
         found = model.infer(X[700:1000], "label", random_state=0)
-        assert (found.argmax(axis=1) == labels[700:1000]).mean() > 0.5
+        assert (found.argmax(axis=1) == labels[700:1000]).mean() > 0.7
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_measurements_tell_labels_and_labels_measurements(seed):
+    X, y = load_wine(return_X_y=True)
+    X = np.column_stack([StandardScaler().fit_transform(X), y])
+    X = X[np.random.default_rng(seed).permutation(len(X))]
+    modalities = [
+        ("measurements", slice(0, 13), "gaussian", 32),
+        ("label", [13], "categorical", 16),
+    ]
+    model = MultimodalDBM(modalities, 16, random_state=seed).fit(X[:120])
+    found = model.infer(X[120:], "label", random_state=0)[:, 0]
+    # (The most frequent label has 0.4, and means of the labels explain 0.43.)
+    assert (found == X[120:, 13]).mean() > 0.75
+    error = model.infer(X[120:], "measurements", random_state=0) - X[120:, :13]
+    assert 1 - np.square(error).mean() / X[120:, :13].var(axis=0).mean() > 0.15
+
+
+@pytest.mark.parametrize("unit", ["bernoulli", "gaussian"])
+def test_weights_of_a_label_start_where_it_is_told_well(unit):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.random((60, 4)), rng.integers(3, size=60)])
+    modalities = [("x", slice(0, 4), unit, 5), ("label", [4], "categorical", 8)]
+    model = MultimodalDBM(modalities, 6, n_iter=0, pretrain_n_iter=0, random_state=0)
+    model.fit(X)
+    W, b, c = model.components_[0], model.intercepts_[0], model.intercepts_[1]
+    assert not W[:5, 4:].any() and not W[5:, :4].any()
+    label, rate = W[5:, 4:], model._state["hidden_offset"][5:13]
+    assert_allclose(np.square(label).T @ (rate * (1 - rate)), 2.5**2)
+    # Where both layers are at their means, so are fields: of the label and its units.
+    mean = np.bincount(X[:, 4].astype(int)) / 60
+    assert_allclose(softmax(b[4:] + label.T @ rate), mean, rtol=0.02)
+    up = model.components_[1]
+    assert_allclose(
+        c[5:] + label @ mean + up[:, 5:].T @ model._state["latent_offset"],
+        logit(rate),
+        atol=0.05,
+    )
 
 
 def test_default_learning_rates():

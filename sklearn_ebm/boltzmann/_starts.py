@@ -29,6 +29,10 @@ TAIL_ROWS = 1000
 # centred machines stay near to that, and those that are seldom on are better features
 # (benchmarks/README.md).
 BITS_RATE = 0.2
+# Deviation of the fields of features that have hidden units to themselves: of a label,
+# above all. Where it is small, these units have nothing to tell the joint layer; where
+# it is large, chains do not get from one label to another.
+ALONE_FIELD = 2.5
 # Standard deviation of weights that start small.
 SMALL = 0.01
 # Least standard deviation of the fields of a net's hidden units, in the mean of their
@@ -61,7 +65,7 @@ def log_odds(mean, n_rows):
     return np.log((n_rows * mean + 0.5) / (n_rows * (1 - mean) + 0.5))
 
 
-def start_of_bits(weights, means, fields, connected=None):
+def start_of_bits(weights, means, fields, connected=None, alone=None):
     """Parameters of machines of bits that say something from the first.
 
     Parameters
@@ -83,6 +87,11 @@ def start_of_bits(weights, means, fields, connected=None):
     connected : list of ndarray of bool or None, default=None
         Which units are connected, as `weights`; None means all.
 
+    alone : ndarray of bool of shape (n_features,), default=None
+        Features that hidden units have nothing to say of but for what others tell them
+        from above. Their weights get such a size that their own fields deviate by
+        `ALONE_FIELD`; None means that there are none.
+
     Returns
     -------
     biases : list of ndarray of shape (n_units,)
@@ -100,6 +109,10 @@ def start_of_bits(weights, means, fields, connected=None):
                 weighted_sums(connected[k], above).max(),
             ]
         weight *= np.sqrt(4 * variance / max(heard))[:, np.newaxis] / (n_heard * SMALL)
+        if k == 0 and alone is not None:
+            found = np.sqrt(weighted_sums(np.square(weight[alone]), above))
+            found = np.where(found > 0, found, 1.0)
+            weight[alone] *= ALONE_FIELD / found[:, np.newaxis]
         biases[k] = biases[k] - weighted_sums(weight, means[k + 1])
         biases[k + 1] = biases[k + 1] - weighted_sums(weight.T, means[k])
     return biases

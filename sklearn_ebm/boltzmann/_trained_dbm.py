@@ -93,6 +93,9 @@ class TrainedDBM(Trained, FittedDBM):
         """Which even units (rows) and odd units (columns) are connected."""
         return connections(self._sizes(n_visible))
 
+    def _alone(self):
+        """Which visible units have hidden units to themselves; None if none has."""
+
     def _of_centred_bits(self):
         """Whether the start is that of `start_of_bits`: of bits, and blocks of them."""
         kinds = self._columns().kinds
@@ -106,23 +109,36 @@ class TrainedDBM(Trained, FittedDBM):
         components = np.where(connected.T, components, 0)
         rate = BITS_RATE if centred else 0.5
         rates = [np.full(size, rate) for size in sizes[1:]]
+        weights, linked = blocks(components.T, sizes), blocks(connected, sizes)
+        learned, alone = columns.learned, self._alone()
+        if learned.any():
+            wide = linked[0][learned].any(axis=0)
+            found = wide_rates(weights[0].T, X, division, start, learned)
+            rates[0] = np.where(wide, found, BITS_RATE)
         biases, variance = [start["bias"], *map(logit, rates)], start["variance"]
+        means = [columns.unit.mean(biases[:1])[0], *rates]
         if centred:
-            biases = start_of_bits(
-                blocks(components.T, sizes),
-                [columns.unit.mean(biases[:1])[0], *rates],
-                biases,
-                blocks(connected, sizes),
-            )
-        if columns.learned.any():
-            first = slice(self._hidden_sizes[0])
+            biases = start_of_bits(weights, means, biases, linked, alone)
+        elif self.centering:
+            # Beside other features bits start so, too, but not the layers above.
+            bits = are(columns.kinds, Kind.BERNOULLI, Kind.CATEGORICAL)
+            if bits.any():
+                part = np.array(weights[0][bits])
+                biases[0][bits], biases[1] = start_of_bits(
+                    [part],
+                    [means[0][bits], rates[0]],
+                    [biases[0][bits], biases[1]],
+                    [linked[0][bits]],
+                    None if alone is None else alone[bits],
+                )
+                weights[0][bits] = part
+        if learned.any():
             mean = (division.column_means - start["shift"]) / start["scale"]
-            part, learned = components[first, :n_visible], columns.learned
-            rates[0] = wide_rates(part, X, division, start, learned)
-            part, biases[1], wide, variance = wide_start(
-                part, mean, variance, learned, rates[0]
+            part, hidden, wide, variance = wide_start(
+                np.array(weights[0].T), mean, variance, learned, rates[0]
             )
-            components[first, :n_visible] = part
+            weights[0][...] = part.T
+            biases[1] = biases[1] + hidden - logit(rates[0])
             biases[0] = np.where(learned, wide, biases[0])
         even, latent = np.concatenate(biases[::2]), np.concatenate([[], *rates[1::2]])
         log_variance = np.where(columns.gaussian, np.log(variance), 0)

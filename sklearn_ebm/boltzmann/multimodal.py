@@ -441,6 +441,14 @@ class MultimodalDBM(TrainedDBM):
             block[...] = joint or owners[layer][:, np.newaxis] == owners[layer + 1]
         return connected
 
+    def _alone(self):
+        """Visible units of modalities of a single feature, such as a label."""
+        columns = self._columns()
+        owners = np.repeat(self._owners(self.modalities), columns.sizes)
+        groups = columns.unit._groups(len(owners))
+        sizes = np.concatenate([np.full(n, size) for _, n, size in groups])
+        return np.isclose(np.bincount(owners, 1 / sizes), 1)[owners]
+
     def _check_parameters(self):
         # (`check_parameters` refuses what is not a list.)
         if isinstance(self.modalities, list):
