@@ -1643,7 +1643,7 @@ MUTATIONS = [
         "boltzmann/_normaliser.py",
         "total = logsumexp(scores[highest][places], b=states)",
         "total = logsumexp(scores[highest][places])",
-        tests=("tests/test_dbm_use.py", "tests/test_dbm_fit.py"),
+        tests=("tests/test_unit_rbm.py",),
     ),
     # ---- Epochs ----
     Mutation(
@@ -1747,10 +1747,10 @@ MUTATIONS = [
         tests=("tests/test_factor_analysis.py",),
     ),
     Mutation(
-        "factors: half of the turn",
+        "factors: the turn the other way",
         "factors/_rotations.py",
         "angle = np.arctan2(sine, cosine) / 4",
-        "angle = np.arctan2(sine, cosine) / 8",
+        "angle = -np.arctan2(sine, cosine) / 4",
         tests=("tests/test_factor_analysis.py",),
     ),
     Mutation(

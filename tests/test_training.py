@@ -29,7 +29,7 @@ from sklearn_ebm import (
     GaussianRBM,
     RBMClassifier,
 )
-from sklearn_ebm._training import gibbs_steps
+from sklearn_ebm._training import epoch_order, gibbs_steps
 
 # ---- Going on ----
 
@@ -477,6 +477,14 @@ def test_history(digits):
     np.testing.assert_allclose(rates, [0.2, 0.15, 0.1, 0.05])
     score = rbm.history_["pseudo_likelihood"][-1]  # of all rows, when they are few
     assert score == pytest.approx(rbm.score(digits[:100]), rel=1e-9)
+
+
+def test_every_epoch_has_an_order_of_its_own():
+    orders = {tuple(epoch_order(50, 7, epoch)) for epoch in range(5)}
+    assert len(orders) == 5
+    assert all(sorted(order) == list(range(50)) for order in orders)
+    assert tuple(epoch_order(50, 7, 0)) == tuple(epoch_order(50, 7, 0))
+    assert tuple(epoch_order(50, 8, 0)) not in orders
 
 
 def test_average_is_the_mean_over_the_minibatches():

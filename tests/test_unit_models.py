@@ -15,6 +15,7 @@ from common import floats
 from reference import chi_square_p_value, generator
 from sklearn_ebm._gibbs import Purpose
 from sklearn_ebm._machines import Machine
+from sklearn_ebm._unit_paths import UnitPath
 from sklearn_ebm._units import Kind
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import (
@@ -622,6 +623,20 @@ def test_annealed_estimates_are_unbiased(visible, hidden):
         assert abs(error) < 5 * found.standard_error
         error = np.expm1(wanted - found.reverse)
         assert abs(error) < 5 * found.reverse_standard_error
+
+
+@pytest.mark.parametrize("visible", FINITE | INFINITE)
+def test_annealing_from_independent_units_of_other_means(visible):
+    layers = random_layers((FINITE | INFINITE)[visible], FINITE["bernoulli"], seed=9)
+    wanted = float(log_partition(layers))
+    base = layers.units[0], layers.biases[0] - 0.3
+    path = UnitPath(layers, base)
+    betas = np.linspace(0, 1, 12)
+    for seed in range(2):
+        states = path.start(4000, generator(663, seed).integers(2**62))
+        log_weights, _ = path.anneal(states, betas, KEY + seed)
+        weights = np.exp(log_weights + path.log_z_base - wanted)
+        assert abs(weights.mean() - 1) < 5 * weights.std() / np.sqrt(4000)
 
 
 def test_annealing_between_unbounded_layers():

@@ -418,16 +418,19 @@ def test_annealing_from_the_base_of_an_estimator():
 # ---- Where training starts and what bounds it ----
 
 
+# Beside real columns, centred machines start with bits that depend on each other, and
+# their means are right to a first order.
+@pytest.mark.parametrize("centering, error", [(False, 0.1), (True, 0.5)])
 @pytest.mark.parametrize("standardize", [True, False])
-def test_models_start_with_the_means_of_the_data(standardize):
+def test_models_start_with_the_means_of_the_data(standardize, centering, error):
     X = table(2000)
-    model = mixed_rbm(n_iter=0, standardize=standardize).fit(X)
+    model = mixed_rbm(n_iter=0, standardize=standardize, centering=centering).fit(X)
     mean = model._columns().encode(X).mean(axis=0)
     found = model.sample(4000, 20, random_state=0)
     found = model._columns().encode(found).mean(axis=0)
     # (Real columns start with wide steps, which is another matter.)
     bits = ~model._columns().gaussian
-    assert (abs(found - mean) < 0.1 * model.visible_scale_)[bits].all()
+    assert (abs(found - mean) < error * model.visible_scale_)[bits].all()
 
 
 CENTRES = {

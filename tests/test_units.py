@@ -355,6 +355,18 @@ def test_large_counts_have_their_law(mean):
     assert kstest(law.cdf(s), "uniform").pvalue > 1e-3
 
 
+@pytest.mark.parametrize("mean", [1.5e6, 2e7])
+def test_large_counts_are_quantiles(mean):
+    # To the count next to it, where rounding decides.
+    counter = {"key": KEY, "step": 1, "purpose": 2, "row0": 0}
+    fields = np.full((4000, 1), np.log(mean))
+    found = evaluate(Poisson().kernel(1), fields, Wanted.DRAWS, **counter)
+    u = twin.row_uniforms(4000, 1, np.float64, **counter)
+    wanted = poisson(np.exp(fields[0, 0])).ppf(u)
+    assert np.abs(found - wanted).max() <= 1
+    assert (found == wanted).mean() > 0.99
+
+
 def test_counts_without_a_mean_are_zero():
     fields = np.array([[-40.0, -800.0, -1e30, -np.inf]])
     assert not Poisson().sample(fields, random_state=0).any()

@@ -118,6 +118,40 @@ def start_of_bits(weights, means, fields, connected=None, alone=None):
     return biases
 
 
+def start_of_some_bits(bits, weights, means, fields, linked=None, alone=None):
+    """Start those features that are bits, beside others, as `start_of_bits` does.
+
+    Parameters
+    ----------
+    bits : ndarray of bool of shape (n_features,)
+        Which features are bits, or belong to blocks of categories.
+
+    weights, linked : ndarray of shape (n_features, n_hidden)
+        Small random weights, those of bits changed in place; and where there are any.
+
+    means, fields : pairs of ndarray of shape (n_features,) and (n_hidden,)
+        As there.
+
+    alone : ndarray of bool of shape (n_features,), default=None
+        As there.
+
+    Returns
+    -------
+    biases : list of ndarray of shape (n_features,) and (n_hidden,)
+        As there; those of other features are their fields.
+    """
+    part, visible = np.array(weights[bits]), np.array(fields[0])
+    visible[bits], hidden = start_of_bits(
+        [part],
+        [means[0][bits], means[1]],
+        [visible[bits], fields[1]],
+        None if linked is None else [linked[bits]],
+        None if alone is None else alone[bits],
+    )
+    weights[bits] = part
+    return [visible, hidden]
+
+
 def first_chains(components, intercept, mean, n_chains, key, step):
     """Draw the hidden bits of new chains, given the means of the visible units."""
     chance = expit(intercept + weighted_sums(components, mean))

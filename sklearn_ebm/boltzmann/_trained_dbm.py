@@ -24,6 +24,7 @@ from ._starts import (
     first_draws,
     first_units,
     start_of_bits,
+    start_of_some_bits,
     wide_rates,
     wide_start,
 )
@@ -123,15 +124,9 @@ class TrainedDBM(Trained, FittedDBM):
             # Beside other features bits start so, too, but not the layers above.
             bits = are(columns.kinds, Kind.BERNOULLI, Kind.CATEGORICAL)
             if bits.any():
-                part = np.array(weights[0][bits])
-                biases[0][bits], biases[1] = start_of_bits(
-                    [part],
-                    [means[0][bits], rates[0]],
-                    [biases[0][bits], biases[1]],
-                    [linked[0][bits]],
-                    None if alone is None else alone[bits],
+                biases[:2] = start_of_some_bits(
+                    bits, weights[0], means[:2], biases[:2], linked[0], alone
                 )
-                weights[0][bits] = part
         if learned.any():
             mean = (division.column_means - start["shift"]) / start["scale"]
             part, hidden, wide, variance = wide_start(

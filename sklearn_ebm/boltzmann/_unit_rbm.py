@@ -12,7 +12,7 @@ from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from .._validation import check_states, naming
 from ..layered import Layered
-from ..units import any_unbounded, as_unit, check_pair, kinds_of
+from ..units import any_unbounded, are, as_unit, check_pair, kinds_of
 from ._columns import range_of
 from ._normaliser import kept_log_z, warn_of_too_much
 from ._rates import CLIP, largest_variance, rate_of_counts, steady_rate
@@ -21,6 +21,7 @@ from ._starts import (
     SCALES,
     first_draws,
     first_units,
+    start_of_some_bits,
     training_rows,
     wide_rates,
     wide_start,
@@ -366,6 +367,13 @@ class UnitsRBM(UnitColumns, TrainedRBM):
                 components, (mean - shift) / scale, first, learned, rate
             )
             bias = np.where(learned, wide, bias)
+            bits = are(columns.kinds, Kind.BERNOULLI, Kind.CATEGORICAL)
+            if self.centering and bits.any():
+                # (Where all features are of few values, small weights end higher.)
+                means = columns.unit.mean(start["bias"][np.newaxis])[0], rate
+                bias, hidden = start_of_some_bits(
+                    bits, components.T, means, (bias, hidden)
+                )
         parameters = {
             "components": components,
             "intercept_hidden": hidden,
