@@ -223,7 +223,7 @@ class Monitor:
             )
 
 
-def warn_of_constant_units(layer, means, remedy):
+def warn_of_constant_units(layer, means, remedy, least=LEAST_DEVIATION):
     """Warn if no unit of a layer tells rows apart.
 
     Parameters
@@ -236,9 +236,12 @@ def warn_of_constant_units(layer, means, remedy):
 
     remedy : str
         What may help, beside more epochs and real units.
+
+    least : float, default=LEAST_DEVIATION
+        Standard deviation of the means of a unit that tells rows apart.
     """
     most = means.std(axis=0, dtype=np.float64).max()
-    if len(means) > 1 and most < LEAST_DEVIATION:
+    if len(means) > 1 and most < least:
         warn(
             f"The {layer} hardly tells rows apart: over {len(means)} training rows no "
             f"unit's mean has a standard deviation above {most:.2g}. Try more epochs, "

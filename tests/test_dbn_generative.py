@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ import scipy.sparse as sp
 from scipy.special import expit, log_softmax, logsumexp, softmax
 from scipy.stats import binom, chi2
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 from common import (
@@ -543,18 +542,6 @@ def test_labels_that_are_refused(digits, labels):
     net = small().fit(X, y)
     with pytest.raises(ValueError, match=r"y has labels \[17\]"):
         net.partial_fit(X, y + 8 * (y == 9))
-
-
-def test_labels_that_are_all_the_same_are_warned_of():
-    rng = np.random.default_rng(0)
-    X, y = rng.random((200, 9)), np.where(np.arange(200) < 190, "a", "b")
-    model = DBNClassifier((6, 5), objective="generative", n_iter=2, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="all of 200 .* of 2 classes.* class a"):
-        model.fit(X, y)
-    assert set(model.predict(X)) == {"a"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.fit(X, np.full(200, "a"))
 
 
 @pytest.mark.parametrize("visible, layer", [("bernoulli", "layer 1"), ("top", "top")])

@@ -754,6 +754,29 @@ def test_the_first_rows_count_together(missing):
     assert_same(parts.get_covariance(), whole.partial_fit(X[150:]).get_covariance())
 
 
+def test_a_constant_feature_online(monkeypatch):
+    # Its noise variance dwindles beyond float32, here in a few minibatches.
+    monkeypatch.setattr(factor_analysis, "DECAY", 0.05)
+    X, _ = simulated(40, 3, 1)
+    X = np.column_stack([X, np.full(40, 3.0)]).astype(np.float32)
+    model = FactorAnalysis(1)
+    for k in range(300):
+        model.partial_fit(X[k % 2 :: 2])
+    assert (model.noise_variance_ >= np.finfo(np.float32).tiny).all()
+    assert np.isfinite(model.transform(X)).all() and np.isfinite(model.score(X))
+
+
+def test_first_rows_of_other_types_than_later_ones():
+    X, _ = simulated(60, 6, 2)
+    model = FactorAnalysis(2).partial_fit(X[:20].astype(np.float32))
+    with pytest.raises(ValueError, match="beyond the numbers of float32"):
+        model.partial_fit(1e30 * X[20:40])
+    assert model.partial_fit(X[20:]).components_.dtype == np.float32
+    holes = FactorAnalysis(2, missing="latent").partial_fit(with_holes(X[:20]))
+    holes.set_params(missing="raise").partial_fit(X[20:])
+    assert np.isfinite(holes.score(X))
+
+
 @pytest.mark.parametrize("model", [FactorAnalysis(2), ProbabilisticPCA(2)])
 @pytest.mark.parametrize("missing", [False, True])
 def test_small_numbers_are_fitted_like_others_or_refused(model, missing):

@@ -590,6 +590,10 @@ def test_score_matching_without_a_lower_bound_says_so(seed):
         ConvergenceWarning, match="stopped after .* no lower bound where"
     ):
         ICA(objective="score_matching", random_state=0, max_iter=1000).fit(X)
+    # As far as rounding allows is another matter.
+    X = rng.laplace(size=(2000, 4))
+    with pytest.warns(ConvergenceWarning, match="stopped after .*: increase tol"):
+        ICA(objective="score_matching", tol=0, random_state=0, max_iter=1000).fit(X)
 
 
 def test_convergence_warning():

@@ -729,6 +729,11 @@ def test_rows_without_a_label_do_not_count_in_scores(model, digits, labels):
             twin.score(X, np.full(90, mark))
         with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             twin.score(X, some[:-1])
+    # Mistakes are refused as they are without a mark.
+    model.set_params(unlabeled=-1)
+    for wrong in (y + 0.5, y.astype(str), np.where(known, y, np.nan)):
+        with pytest.raises(ValueError, match=r"(?i)mix|contains NaN"):
+            model.score(X, wrong)
 
 
 @pytest.mark.parametrize("dtype", ["string", object])
@@ -867,7 +872,8 @@ def test_callbacks_see_every_epoch(digits, labels):
     assert_same_model(found, model.fit(digits[:300], y))
     scores = [epoch["accuracy"] for epoch in monitor.get_logs().data]
     assert len(scores) >= 4
-    assert scores[-1] == pytest.approx(model.score(digits[:300], y))
+    # (To this scorer, rows without a label are wrong.)
+    assert scores[-1] == pytest.approx((model.predict(digits[:300]) == y).mean())
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,9 @@ from ._structure import LAYER_SIZES, check_structure, layer_sizes, sizes_in_word
 # not centred are sparser, and those of contrastive divergence say more of the rows than
 # those of persistent chains: better features, fewer errors from the same labels.
 PRETRAINING = {"centering": False, "persistent": False}
+# Standard deviation of the activities of units below which training has lost a net. (A
+# net that works may have small ones, and large weights above.)
+DEAD = 1e-4
 
 
 def _takes_steps(estimator):
@@ -160,7 +163,8 @@ class FineTuned(CallbackSupportMixin, Transformer):
             warn_of_constant_units(
                 f"last hidden layer of {title(self)}",
                 outputs(self._network(self._state), self._params(), some, hidden=True),
-                "a lower learning_rate",
+                "features on one scale",
+                DEAD,
             )
         callbacks.call_on_fit_task_end(
             estimator=self, **given, reconstruction_attributes=dict

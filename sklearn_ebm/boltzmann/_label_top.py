@@ -7,7 +7,6 @@ label. An estimator keeps the arrays of all, from which `top_of` builds that mac
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
@@ -17,7 +16,6 @@ from .._network import Network, outputs
 from .._rows import Rows
 from .._training import Run, store, undone_if_in_vain
 from .._validation import check_restored, check_rows
-from .._warning import warn
 from ..layered import Layered
 from ..monitoring import warn_of_constant_units
 from ..units import Gaussian
@@ -115,7 +113,14 @@ def train(model, X, y, classes=None, callbacks=None):
             with tasks.around(top):
                 (top.partial_fit if steps else top.fit)(H, labels, **more)
             if not steps and model.n_iter and len(top.classes_) > 1:
-                _warn_of_useless_labels(model, top, some_rows(H), some_rows(codes))
+                # (`predict_proba` would warn of the values once more.)
+                some = some_rows(H)
+                scores, _ = scores_of(some, Rows(some, dtype), top._parameters())
+                warn_of_constant_units(
+                    f"layer of labels of {type(model).__name__}",
+                    softmax(scores, axis=1),
+                    "one hidden layer",
+                )
     except KeyboardInterrupt:
         if not goes_on and all(hasattr(rbm, "components_") for rbm in rbms):
             below = _parameters(rbms, dtype)
@@ -177,25 +182,6 @@ def _begin(top, below, X, labels, classes):
     # (Not by `fit`, which would know the classes of these rows only.)
     _, rows, codes, division = top._begin(H, labels[:FIRST_ROWS], classes, False)
     store(top, Run(top._trainer(rows, codes, division), division))
-
-
-def _warn_of_useless_labels(model, top, H, codes):
-    """Warn if labels do not tell rows apart, or all are taken to be of one class."""
-    # (`predict_proba` would warn of the values once more.)
-    dtype = top.components_.dtype
-    scores, _ = scores_of(H, Rows(H, dtype), top._parameters())
-    predicted, known = np.unique(scores.argmax(axis=1)), np.unique(codes[codes >= 0])
-    name, remedy = type(model).__name__, "one hidden layer"
-    if len(predicted) > 1 or len(known) < 2:
-        p = softmax(scores, axis=1)
-        warn_of_constant_units(f"layer of labels of {name}", p, remedy)
-        return
-    warn(
-        f"{name} takes all of {len(H)} training rows, which are of {len(known)} "
-        f"classes, to be of class {top.classes_[predicted[0]]}. Try more epochs, "
-        f"standardized data with visible='gaussian', or {remedy}.",
-        ConvergenceWarning,
-    )
 
 
 def _store(model, rbms, top, targets, goes_on):

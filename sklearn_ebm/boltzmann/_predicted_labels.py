@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_consistent_length
 
 from ._labels import labels_of
@@ -87,8 +88,10 @@ class PredictedLabels(ClassifierMixin):
             )
         if sample_weight is not None:
             sample_weight = np.asarray(sample_weight)[known]
-        right = self.predict(X)[known] == labels[known]
-        return float(np.average(right, weights=sample_weight))
+        labels, predicted = labels[known], self.predict(X)[known]
+        if labels.dtype == object:  # numbers beside None, for instance
+            labels = np.array(labels.tolist())
+        return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
 
     def predict_proba(self, X):
         """Compute the probabilities of the labels.

@@ -41,8 +41,8 @@ LEAST_SPREAD, MOST_GAIN = 1.0, 1000.0
 # Rows from which on it is known what numbers are standardised by, if they vary: fewer
 # do not say it, and calls of `partial_fit` find it anew.
 FEW_ROWS = 100
-# Root mean squares that rectified units, of variance 1, can well have.
-RELU_SIZES = 0.1, 10.0
+# Standard deviations that rectified units, of variance 1 but for that, can well have.
+RELU_DEVIATIONS = 0.1, 10.0
 # What the state of the training has of visible units that may be real, by its names.
 SCALES = "shift", "scale", "visible_variance", "visible_scale"
 
@@ -330,16 +330,17 @@ def _check_variances(variance, dtype):
         )
 
 
-def _warn_of_scale(kinds, sizes):
-    """Warn of rectified units whose root mean squares are far from 1."""
-    least, most = RELU_SIZES
-    odd = are(kinds, Kind.RELU) & (sizes > 0) & ~((sizes >= least) & (sizes <= most))
+def _warn_of_scale(kinds, deviations):
+    """Warn of rectified units whose standard deviations are far from 1."""
+    least, most = RELU_DEVIATIONS
+    odd = (deviations > 0) & ~((deviations >= least) & (deviations <= most))
+    odd &= are(kinds, Kind.RELU)
     if odd.any():
         unit = np.flatnonzero(odd)[0]
         warn(
             f"Rectified units vary by about 1, whatever the data: visible unit {unit} "
-            f"has a root mean square of {sizes[unit]:.3g}, which the model cannot say "
-            "well. Scale such features, for instance with "
+            f"has a standard deviation of {deviations[unit]:.3g}, which the model "
+            "cannot say well. Scale such features, for instance with "
             "StandardScaler(with_mean=False)."
         )
 
@@ -380,7 +381,8 @@ def first_units(columns, X, division, standardize, dtype):
     shift, scale = np.where(columns.gaussian, mean, 0.0), np.ones(len(mean))
     if standardize:
         scale = np.where(columns.gaussian, np.sqrt(spread), 1.0)
-    _warn_of_scale(columns.kinds, np.sqrt(variance + np.square(mean)))
+    if division.n_rows >= FEW_ROWS:
+        _warn_of_scale(columns.kinds, np.sqrt(variance))
     _, first = columns.unit._gaussian(len(mean))
     bias = bias_for(columns.kinds, mean, 0.5 / division.n_rows)
     first = np.where(columns.learned, spread, first)

@@ -18,7 +18,13 @@ from ._base import (
 )
 from ._em import ExpectationMaximisation, Moments, collect, moments_of, step
 from ._gaussian import FactorGaussian
-from ._profile import Ascent, check_variances, describe, least_noise
+from ._profile import (
+    LEAST_NOISE,
+    Ascent,
+    check_variances,
+    describe,
+    least_noise,
+)
 from ._rotations import OBLIQUE, ORTHOGONAL, rotate
 
 # Share of a feature's variance that a fit first takes for noise.
@@ -319,7 +325,9 @@ class FactorAnalysis(GaussianFactors):
             dtype, loglike = self.components_.dtype, self.loglike_
             first_rows = self._state.get("first_rows")
             if first_rows is not None:
-                X = first_rows = np.vstack([first_rows, X.astype(dtype, copy=False)])
+                X = first_rows = np.vstack([first_rows, X])
+                # (These may have been taken when NaN was.)
+                missing = missing or bool(np.isnan(X).any())
         if first_rows is not None:
             # What the first step starts from counts as a row.
             gaussian, n_seen = self._start(X), 1
@@ -421,9 +429,11 @@ class FactorAnalysis(GaussianFactors):
                 raise
         signs = signs_of(components)
         components = components * signs[:, np.newaxis]
+        # (Online, that of a constant feature dwindles.)
+        low = gaussian.noise < np.finfo(dtype).tiny
         fitted = {
             "components_": components.astype(dtype),
-            "noise_variance_": gaussian.noise.astype(dtype),
+            "noise_variance_": np.where(low, LEAST_NOISE, gaussian.noise).astype(dtype),
             "mean_": gaussian.mean.astype(dtype),
             "loglike_": loglike,
             "n_iter_": len(loglike),

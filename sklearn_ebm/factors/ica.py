@@ -319,11 +319,13 @@ class ICA(Transformer):
                 f"ICA did not converge in {self.n_iter_} iterations; increase max_iter "
                 "or tol."
             )
+        gradient = self.history_["gradient"][-1]
         text = (
             f"ICA stopped after {self.n_iter_} iterations, as no step from there gains "
-            f"anything, with a gradient of {self.history_['gradient'][-1]:.3g}"
+            f"anything, with a gradient of {gradient:.3g}"
         )
-        if many:
+        # (Which is a number without a unit.)
+        if many and gradient > 1:
             return text + (
                 ". The objective of score matching has no lower bound where many "
                 "values of a source are the same, for instance 0: take "

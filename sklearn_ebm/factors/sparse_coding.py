@@ -260,8 +260,8 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         Warns
         -----
         ConvergenceWarning
-            If in the end no row uses any atom, as `alpha` is too large for rows as
-            short as those of X.
+            If in the end no row uses any atom: `alpha` is too large for rows as short
+            as those of X, as a rule.
         """
         X = self._check(X, reset=True)
         n_rows = X.shape[0]
@@ -297,9 +297,12 @@ class SparseCoding(CallbackSupportMixin, Transformer):
             self._store(learner, passes)
         objective, n_used, _ = passes[-1] if passes else (0, 0, 0)
         if n_used == 0 < objective:
+            why = ""
+            if self.positive_code:
+                why = ", or they all point away from the rows (positive_code=True)"
             warn(
                 f"No row uses an atom: alpha={self.alpha:g} is more than atoms are "
-                "worth to rows as short as those of X. Lower alpha, or scale X.",
+                f"worth to rows as short as those of X{why}. Lower alpha, or scale X.",
                 ConvergenceWarning,
             )
         callbacks.call_on_fit_task_end(
