@@ -203,8 +203,7 @@ class MultimodalDBM(TrainedDBM):
     _kept = "visible", "modalities"
     # Methods other than `transform` take whole rows, whatever `missing` says.
     _fills_missing = False
-    # From shorter steps pathways are long in finding each other: a modality by itself
-    # may have nothing to say, as labels have, and its hidden units then say nothing.
+    # From shorter steps pathways are long in finding each other.
     _default_rate = 0.05
 
     def __init__(
