@@ -9,11 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._missing import is_pandas_na
-from sklearn.utils.validation import (
-    _check_feature_names_in,
-    check_array,
-    validate_data,
-)
+from sklearn.utils.validation import _check_feature_names_in, check_array, validate_data
 
 from ._parameters import is_bool
 from ._rows import Rows, canonical

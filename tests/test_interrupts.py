@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from common import (
-    draws,
-    every_rbm,
-    go_on,
-    interrupted_after,
-    outputs,
-    soon_interrupted,
-)
+from common import draws, every_rbm, go_on, interrupted_after, outputs, soon_interrupted
 from sklearn_ebm import DBMTransformer
 from sklearn_ebm._units import Kind
 from tables import SPECS, mixed_rbm, table

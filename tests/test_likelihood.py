@@ -9,13 +9,7 @@ from sklearn.base import clone
 
 from common import all_states, assert_same, floats, random_model, run_on_threads
 from reference import generator
-from sklearn_ebm import (
-    RBM,
-    BernoulliRBM,
-    DBMTransformer,
-    DBNTransformer,
-    GaussianRBM,
-)
+from sklearn_ebm import RBM, BernoulliRBM, DBMTransformer, DBNTransformer, GaussianRBM
 from sklearn_ebm.boltzmann import _normaliser
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import (

@@ -24,13 +24,7 @@ from common import (
     run_on_threads,
     soon_interrupted,
 )
-from sklearn_ebm import (
-    RBM,
-    BernoulliRBM,
-    DBMTransformer,
-    GaussianRBM,
-    MultimodalDBM,
-)
+from sklearn_ebm import RBM, BernoulliRBM, DBMTransformer, GaussianRBM, MultimodalDBM
 from sklearn_ebm.monitoring import DEAR_ROWS, MONITOR_ROWS, Stopping
 
 CHEAP = {"learning_rate", "seconds", "weight_norm"}

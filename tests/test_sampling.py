@@ -11,14 +11,7 @@ from scipy.special import softmax
 from scipy.stats import chisquare
 from sklearn.base import clone
 
-from common import (
-    all_states,
-    assert_same,
-    floats,
-    model_with,
-    name_of,
-    random_model,
-)
+from common import all_states, assert_same, floats, model_with, name_of, random_model
 from sklearn_ebm import (
     RBM,
     BernoulliRBM,

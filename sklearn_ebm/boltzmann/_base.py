@@ -10,13 +10,7 @@ from .._panels import Panels
 from .._rows import Rows
 from .._scores import score_rows
 from .._transformer import Transformer
-from .._validation import (
-    check_restored,
-    check_rows,
-    check_states,
-    check_values,
-    naming,
-)
+from .._validation import check_restored, check_rows, check_states, check_values, naming
 from ..layered import Layered
 from ..samplers import Chains, Gibbs
 from ..samplers._chains import as_values

@@ -15,13 +15,7 @@ from .._validation import (
     random_key,
 )
 from ..samplers import Gibbs
-from ..samplers._draws import (
-    IMPUTING_METHODS,
-    SPARE_STEPS,
-    check_method,
-    draw,
-    fill_in,
-)
+from ..samplers._draws import IMPUTING_METHODS, SPARE_STEPS, check_method, draw, fill_in
 
 # A model has random keys for its training and for its draws. Where either needs a
 # second sequence, its key is the first one ^ one of these numbers.

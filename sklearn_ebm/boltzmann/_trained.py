@@ -21,18 +21,9 @@ from .._training import (
     undone_if_in_vain,
 )
 from .._validation import check_rows, random_key
-from ..monitoring import (
-    Monitor,
-    Stopping,
-    enter_epoch,
-    machine_in_words,
-    wants_history,
-)
+from ..monitoring import Monitor, Stopping, enter_epoch, machine_in_words, wants_history
 from ._sampling import MISSING_KEY, TEMPERING_KEY
-from ._starts import (
-    SMALL,
-    more_units,
-)
+from ._starts import SMALL, more_units
 from ._structure import check_structure
 
 # Share of a minibatch's mean in the running mean of the hidden units, which

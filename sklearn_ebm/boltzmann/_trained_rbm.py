@@ -9,18 +9,11 @@ from .._machines import weighted_sums
 from .._parameters import Interval, StrOptions
 from .._trainer import Trainer
 from .._validation import check_rows, check_values, title
-from ..monitoring import (
-    may_be_idle,
-)
+from ..monitoring import may_be_idle
 from ._base import FittedRBM, layered, means_of
 from ._normaliser import warn_if_stray
 from ._snapshot import Snapshot
-from ._starts import (
-    BITS_RATE,
-    first_chains,
-    log_odds,
-    start_of_bits,
-)
+from ._starts import BITS_RATE, first_chains, log_odds, start_of_bits
 from ._trained import Trained
 
 

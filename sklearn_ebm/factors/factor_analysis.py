@@ -10,21 +10,10 @@ from .._parameters import Interval, StrOptions, check_parameters
 from .._training import undone_if_in_vain
 from .._validation import naming, refuse_unseen
 from .._warning import warn
-from ._base import (
-    GaussianFactors,
-    Progress,
-    check_same_components,
-    signs_of,
-)
+from ._base import GaussianFactors, Progress, check_same_components, signs_of
 from ._em import ExpectationMaximisation, Moments, collect, moments_of, step
 from ._gaussian import FactorGaussian
-from ._profile import (
-    LEAST_NOISE,
-    Ascent,
-    check_variances,
-    describe,
-    least_noise,
-)
+from ._profile import LEAST_NOISE, Ascent, check_variances, describe, least_noise
 from ._rotations import OBLIQUE, ORTHOGONAL, rotate
 
 # Share of a feature's variance that a fit first takes for noise.
