@@ -366,7 +366,9 @@ class Run:
         self.pacer.run(kernel, len(rates) * trainer.sweeps_per_batch)
         with until_checked():
             norm = trainer.weight_norm()
-        check_finite(norm, rates[0])
+        # (Decay by steps and limits can hide from a norm what biases show.)
+        finite = all(np.isfinite(each).all() for each in trainer.parameters())
+        check_finite(norm if finite else np.nan, rates[0])
         entry = {
             "learning_rate": float(rates[0]),
             "seconds": time.perf_counter() - begin,

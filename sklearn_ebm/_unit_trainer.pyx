@@ -46,7 +46,7 @@ from ._units cimport Kind, Noise, Units, row_draws, row_log_partition, row_means
 from ._vectors cimport length, make_orthogonal, product, separate
 
 from ._openmp import effective_n_threads
-from ._products import single_threaded_products
+from ._products import single_threaded_blas, single_threaded_products
 
 ctypedef fused real:
     float
@@ -497,7 +497,7 @@ cdef class UnitTrainer:
             coupling[:, j] *= self.hidden.deviation[j]
         if not np.isfinite(coupling).all():
             return
-        with single_threaded_products:
+        with single_threaded_blas:
             left, norms, _ = np.linalg.svd(coupling, full_matrices=False)
         cdef Py_ssize_t n = min((norms > MOST_NORM).sum(), self.most_directions)
         if not n:

@@ -1647,6 +1647,41 @@ MUTATIONS = [
     ),
     # ---- Epochs ----
     Mutation(
+        "hidden units that are to tell labels begin where they say nothing",
+        "boltzmann/_starts.py",
+        "weights = weights * (LEAST_SPREAD / SMALL / np.sqrt(variance.sum()))",
+        "weights = weights * 1.0",
+        tests=("tests/test_rbm_classifier.py",),
+    ),
+    Mutation(
+        "a single row says how much features vary",
+        "boltzmann/_starts.py",
+        "(n_rows * variance + share * (1 - share)) / (n_rows + 1)",
+        "np.maximum(variance, 1e-12)",
+        tests=("tests/test_rbm_classifier.py",),
+    ),
+    Mutation(
+        "real units begin with weights that have no distribution",
+        "boltzmann/_starts.py",
+        "return components * (MOST_NORM / max(MOST_NORM, norm))",
+        "return components",
+        tests=("tests/test_unit_rbm.py",),
+    ),
+    Mutation(
+        "biases that diverged are not looked at",
+        "_training.py",
+        "check_finite(norm if finite else np.nan, rates[0])",
+        "check_finite(norm, rates[0])",
+        tests=("tests/test_training.py",),
+    ),
+    Mutation(
+        "the inverse of more components is that of their directions",
+        "factors/ica.py",
+        "np.linalg.pinv(scale[:, np.newaxis] * W)",
+        "(np.linalg.pinv(W) / scale)",
+        tests=("tests/test_ica.py",),
+    ),
+    Mutation(
         "epochs: rates do not fall to nothing",
         "_training.py",
         "return learning_rate * (1.0 - done)",

@@ -624,6 +624,14 @@ def test_inverse_transform_of_fewer_components_is_that_of_pca():
     assert_allclose(model.inverse_transform(model.transform(X)), wanted, rtol=1e-9)
 
 
+@pytest.mark.parametrize("whiten", ["unit-variance", "arbitrary-variance", False])
+def test_inverse_transform_of_more_components_is_nearest(whiten):
+    X = np.random.default_rng(22).laplace(size=(500, 3))
+    how = {"objective": "score_matching", "density": "logistic", "whiten": whiten}
+    model = ICA(5, random_state=0, max_iter=20, **how).fit(X)
+    assert_allclose(model.mixing_, np.linalg.pinv(model.components_), atol=1e-10)
+
+
 @pytest.mark.parametrize("shape", [(500, 4), (4, 60)])
 def test_solvers_of_the_whitening_agree(shape):
     X = np.random.default_rng(0).laplace(size=shape)

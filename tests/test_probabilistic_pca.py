@@ -1,10 +1,13 @@
 """ProbabilisticPCA: closed form, missing values, how many components."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_ebm import ProbabilisticPCA
 from sklearn_ebm.factors._em import ExpectationMaximisation, collect, step
@@ -246,6 +249,16 @@ def test_relevance_determination_with_missing_values():
     # Loadings are shrunk.
     likely = ProbabilisticPCA(2).fit(X)
     assert (complete.explained_variance_ < likely.explained_variance_).all()
+
+
+def test_relevance_of_loadings_that_are_exactly_zero():
+    X = np.array([[1, 0, 1, np.nan, 1], [1, 0, np.nan, 1, np.nan]])
+    model = ProbabilisticPCA("ard", missing="latent", tol=0.0, max_iter=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.set_params(random_state=0).fit(X)
+    assert np.isfinite(model.score(X))
 
 
 def test_no_components_are_undone_from_a_data_frame_too():

@@ -169,11 +169,17 @@ def test_where_training_starts(objective, digits):
     means = np.concatenate([mean, share])
     weights = np.hstack([model.components_, model.label_components_])
     hidden, visible = model.intercept_hidden_, model.intercept_visible_
-    labels, rate, sizes = model.intercept_label_, 0.5, 0.01
-    if objective != "discriminative":
+    labels, rate = model.intercept_label_, 0.2
+    if objective != "generative":
+        # Fields deviate by 1 (as if a row more had been as uncertain as a bit).
+        variance = digits.var(axis=0) * 1797 + mean * (1 - mean)
+        sizes = np.full(67, 0.01)
+        sizes[:64] = np.sqrt(1798 / variance.sum())
+        hidden = hidden + model.components_ @ digits.mean(axis=0)
+    else:
         # Fields of independent units deviate by at most 1, and are log-odds where the
         # other side is at its mean.
-        rate, deviation = 0.2, np.sqrt(means * (1 - means))
+        deviation = np.sqrt(means * (1 - means))
         sizes = 2 * deviation / np.sqrt(256 * 0.2 * 0.8)
         hidden = hidden + weights @ means
         visible = visible + model.components_.sum(axis=0) * rate
@@ -183,6 +189,24 @@ def test_where_training_starts(objective, digits):
     np.testing.assert_allclose(hidden, np.log(rate / (1 - rate)), atol=1e-12)
     np.testing.assert_allclose(visible, np.log(mean / (1 - mean)), atol=1e-12)
     np.testing.assert_allclose(labels, np.log(share), atol=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["discriminative", "hybrid"])
+@pytest.mark.parametrize("online", [False, True])
+def test_labels_that_are_not_linear_in_the_features(objective, online):
+    # At the defaults, and where training begins with rows that say little.
+    rng = generator(35)
+    X = (rng.random((1000, 6)) < 0.5).astype(float)
+    y = X[:, :2].sum(axis=1) == 1
+    model = RBMClassifier(32, objective=objective, random_state=0)
+    if online:
+        for _ in range(20):
+            for k in [0, 1, *range(2, 1000, 50)]:
+                stop = k + 1 if k < 2 else k + 50
+                model.partial_fit(X[k:stop], y[k:stop], classes=[False, True])
+    else:
+        model.fit(X, y)
+    assert model.score(X, y) == 1
 
 
 @pytest.mark.parametrize(

@@ -251,6 +251,12 @@ def test_tol_leaves_out_small_directions(walk):
     assert SlowFeatureAnalysis(tol=1e-4).fit(X).components_.shape == (3, 4)
 
 
+def test_directions_of_rounding_are_left_out_whatever_the_tolerance():
+    rng = np.random.default_rng(0)
+    X = np.outer(rng.normal(size=50), rng.normal(size=20))
+    assert SlowFeatureAnalysis(tol=0.0).fit(X).components_.shape == (1, 20)
+
+
 def test_more_components_than_directions(walk):
     wanted = "n_components=7 is more than the 4 direc"
     with pytest.warns(UserWarning, match=wanted) as caught:

@@ -648,6 +648,8 @@ def test_training_raises_the_pseudo_likelihood(variant, dtype, digits):
     "model",
     [
         BernoulliRBM(4, learning_rate=1e38),
+        # (Whose weights are cut to 0, but not its biases.)
+        BernoulliRBM(4, learning_rate=1e40, l1_decay=1e-3),
         DBMTransformer((8, 8), visible="gaussian", pretrain_learning_rate=1e38),
         DBNRegressor(30, solver="sgd", learning_rate=100.0, pretrain_n_iter=1),
     ],

@@ -29,6 +29,7 @@ from common import (
     assert_same_model,
     fitted_floats,
     floats,
+    run_on_threads,
     traced_memory,
 )
 from reference import generator
@@ -491,6 +492,33 @@ def test_a_strong_factor_leaves_room_for_weak_ones():
     weights = model.fit(X).components_ / np.sqrt(model.variance_)
     norms = np.linalg.svd(weights, compute_uv=False)
     assert norms[0] < 0.96 and norms[1] > 0.8 and norms[2] > 0.4, norms
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [Gaussian(scale=50.0), ReLU(), Mixed(((1, Bernoulli()), (16, Gaussian())))],
+)
+def test_there_is_a_distribution_from_the_first(hidden):
+    X = generator(671).normal(size=(30, 2))
+    model = GaussianRBM(17, hidden=hidden, variance=1e-4, standardize=False, n_iter=0)
+    model.set_params(random_state=0).fit(X)
+    real = slice(1, None) if isinstance(hidden, Mixed) else slice(None)
+    scale = getattr(hidden, "scale", 1.0)
+    weights = model.components_[real] * scale / np.sqrt(model.variance_)
+    norm = np.linalg.norm(weights, 2)
+    np.testing.assert_allclose(norm, 0.95)
+    assert np.isfinite(model.sample(3, n_gibbs_steps=5)).all()
+
+
+def test_weights_between_many_real_units_do_not_depend_on_threads():
+    # Large enough for singular values to be found by several.
+    code = (
+        "import numpy as np, joblib; from sklearn_ebm import GaussianRBM; "
+        "X = np.random.default_rng(0).normal(size=(200, 257)); "
+        "m = GaussianRBM(130, hidden='gaussian', n_iter=3, random_state=0).fit(X); "
+        "print(joblib.hash(m.components_))"
+    )
+    assert len(set(run_on_threads([1, 2, 3], code))) == 1
 
 
 @pytest.mark.parametrize("n_components", [8, 32])
@@ -1198,13 +1226,13 @@ def test_fits_that_counts_escape_from_say_so(kind):
 
 
 def test_variances_that_diverge_are_noticed():
-    """Before the weights do, which are far too long here for the scale of the data."""
+    """Before the weights do, at a rate that is far too large."""
     X = (1e-9 * np.random.default_rng(0).normal(size=(20, 5))).astype(np.float32)
     model = RBM(
         64,
         visible="gaussian",
         hidden="gaussian",
-        learning_rate=0.01,
+        learning_rate=1000.0,
         batch_size=20,
         average=False,
         standardize=False,

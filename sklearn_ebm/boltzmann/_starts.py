@@ -9,11 +9,11 @@ from scipy.special import expit, logit
 from .._gibbs import Purpose
 from .._machines import GLANCE, chunks, some_rows, weighted_sums
 from .._passes import activate
-from .._products import product
+from .._products import product, single_threaded_blas
 from .._units import Kind, Wanted, evaluate
 from .._validation import dense, or_more_digits
 from .._warning import warn
-from ..units import are
+from ..units import UNBOUNDED, are, kinds_by_column
 
 # Gaussian features start as sums of wide steps: from small weights training would
 # have to find its way off a plateau, because independent normal variables, as which it
@@ -35,14 +35,17 @@ BITS_RATE = 0.2
 ALONE_FIELD = 2.5
 # Standard deviation of weights that start small.
 SMALL = 0.01
-# Least standard deviation of the fields of a net's hidden units, in the mean of their
-# variances, and how much larger weights are made for it at most.
+# Least standard deviation of the fields of hidden units that are to tell labels, in the
+# mean of their variances, and how much larger weights are made for it at most.
 LEAST_SPREAD, MOST_GAIN = 1.0, 1000.0
 # Rows from which on it is known what numbers are standardised by, if they vary: fewer
 # do not say it, and calls of `partial_fit` find it anew.
 FEW_ROWS = 100
 # Standard deviations that rectified units, of variance 1 but for that, can well have.
 RELU_DEVIATIONS = 0.1, 10.0
+# Largest singular value of the weights between units without bounds, in both layers'
+# deviations: from 1 on there is no distribution. (As kernels keep it.)
+MOST_NORM = 0.95
 # What the state of the training has of visible units that may be real, by its names.
 SCALES = "shift", "scale", "visible_variance", "visible_scale"
 
@@ -116,6 +119,38 @@ def start_of_bits(weights, means, fields, connected=None, alone=None):
         biases[k] = biases[k] - weighted_sums(weight, means[k + 1])
         biases[k + 1] = biases[k + 1] - weighted_sums(weight.T, means[k])
     return biases
+
+
+def start_of_features(weights, mean, variance, n_rows):
+    """Hidden units that tell rows apart from the first, to be trained to tell labels.
+
+    From small weights a net has to leave the plateau of what is linear in the inputs,
+    which labels that are not linear at all do not show a way out of.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_hidden, n_features)
+        Small random weights.
+
+    mean, variance : ndarray of shape (n_features,)
+        Of the features in the data.
+
+    n_rows : int
+        Number of rows that say so.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_hidden, n_features)
+        Weights of such a size that the fields deviate by `LEAST_SPREAD`.
+
+    hidden : ndarray of shape (n_hidden,)
+        Biases with which they are on for about `BITS_RATE` of the rows.
+    """
+    # (As if one row more had been as uncertain as a bit is: few rows vary by chance.)
+    share = (n_rows * np.clip(mean, 0, 1) + 1) / (n_rows + 2)
+    variance = (n_rows * variance + share * (1 - share)) / (n_rows + 1)
+    weights = weights * (LEAST_SPREAD / SMALL / np.sqrt(variance.sum()))
+    return weights, logit(BITS_RATE) - weighted_sums(weights, mean)
 
 
 def start_of_some_bits(bits, weights, means, fields, linked=None, alone=None):
@@ -270,6 +305,38 @@ def wide_start(components, mean, variance, learned, rates):
         np.where(learned, mean - weighted_sums(steps.T, rates), mean),
         np.where(learned, given, variance),
     )
+
+
+def within_reach(components, columns, variance, hidden):
+    """Make weights smaller where units without bounds would have no distribution.
+
+    Parameters
+    ----------
+    components : ndarray of shape (n_hidden, n_visible)
+        Weights.
+
+    columns : Columns
+        What the columns of the data hold.
+
+    variance : ndarray of shape (n_visible,)
+        Variances of the visible units given the hidden ones.
+
+    hidden : Unit
+        What the hidden units are.
+
+    Returns
+    -------
+    components : ndarray of shape (n_hidden, n_visible)
+        The same weights, or smaller ones by a factor.
+    """
+    n_hidden = len(components)
+    _, above = hidden._gaussian(n_hidden)
+    free = are(kinds_by_column(hidden, n_hidden), *UNBOUNDED)
+    seen = are(columns.kinds, *UNBOUNDED) / np.sqrt(variance)
+    coupling = (free * np.sqrt(above))[:, np.newaxis] * components * seen
+    with single_threaded_blas:
+        norm = np.linalg.norm(coupling, 2)
+    return components * (MOST_NORM / max(MOST_NORM, norm))
 
 
 def bias_for(kinds, mean, little):

@@ -25,6 +25,7 @@ from ._starts import (
     training_rows,
     wide_rates,
     wide_start,
+    within_reach,
 )
 from ._structure import as_made, unit_in_words, visible_in_words
 from ._trained_rbm import TrainedRBM
@@ -374,6 +375,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
                 bias, hidden = start_of_some_bits(
                     bits, components.T, means, (bias, hidden)
                 )
+        if check_pair(columns.unit, unit):
+            components = within_reach(components, columns, first, unit)
         parameters = {
             "components": components,
             "intercept_hidden": hidden,

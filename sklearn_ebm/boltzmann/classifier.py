@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from .._callbacks import CallbackSupportMixin, with_callbacks
 from .._classifier import ClassifierTrainer
+from .._machines import some_rows
 from .._parameters import Interval, StrOptions, check_parameters
 from .._rows import Rows
 from .._training import (
@@ -23,7 +24,15 @@ from ..monitoring import Stopping, enter_epoch
 from ._fitted_classifier import FittedClassifier, scores_of
 from ._labels import LabelDivision, check_classes, check_labels, codes_of
 from ._predicted_labels import validation_of
-from ._starts import BITS_RATE, SMALL, first_chains, log_odds, start_of_bits
+from ._starts import (
+    BITS_RATE,
+    SMALL,
+    column_variances,
+    first_chains,
+    log_odds,
+    start_of_bits,
+    start_of_features,
+)
 from ._structure import check_structure
 
 # Of the discriminative objective, and of those that draw samples.
@@ -165,11 +174,12 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
 
     history_ : dict of list
         For every epoch: "learning_rate" (of its first minibatch), "seconds" of
-        training, "weight_norm" (Frobenius norm of `components_`), "log_likelihood"
-        (mean ``log p(y|v)``, nats) and "accuracy", both of the labelled training
-        rows, each as it was just before the step that it contributed to. With
-        `early_stopping` also "validation_log_likelihood" and "validation_accuracy",
-        of the rows held out. NaN where there was no labelled row.
+        training, "weight_norm" (Frobenius norm of the weights of the features, not
+        averaged), "log_likelihood" (mean ``log p(y|v)``, nats) and "accuracy", both of
+        the labelled training rows, each as it was just before the step that it
+        contributed to. With `early_stopping` also "validation_log_likelihood" and
+        "validation_accuracy", of the rows held out. NaN where there was no labelled
+        row.
 
     best_n_iter_ : int
         `n_iter_` after the epoch whose parameters were kept. Only with
@@ -465,7 +475,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         key = self._state["key"] if goes_on else random_key(rng)
         division = LabelDivision(codes, share_held_out(self), key)
         if not goes_on:
-            self._initialise(rows, codes, classes, key, rng)
+            self._initialise(X, rows, codes, classes, key, rng)
         return X, rows, codes, division
 
     def _structure(self):
@@ -476,7 +486,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         """Dtype of the model that training goes on from."""
         return self._state["parameters"][0].dtype
 
-    def _initialise(self, rows, codes, classes, key, rng):
+    def _initialise(self, X, rows, codes, classes, key, rng):
         """Parameters and random keys before the first epoch."""
         n, n_classes = rows.n_columns, len(classes)
         components = rng.normal(0, SMALL, (self.n_components, n))
@@ -484,9 +494,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         counts = np.bincount(codes[codes >= 0], minlength=n_classes) + 0.5
         shares = counts / counts.sum()
         odds = log_odds(rows.column_means, rows.n_rows)
-        hidden, visible = np.zeros(self.n_components), np.append(odds, np.log(shares))
-        if self.objective == "generative" or self.objective == "hybrid" and self.alpha:
-            # What learns the features, too, would stay on a plateau.
+        visible = np.append(odds, np.log(shares))
+        if self.objective == "generative":
             rate = np.full(self.n_components, BITS_RATE)
             weights = np.vstack([components.T, labels.T])
             visible, hidden = start_of_bits(
@@ -495,6 +504,12 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
                 [visible, logit(rate)],
             )
             components, labels = weights[:n].T, weights[n:].T
+        else:
+            numbers = some_rows(np.arange(rows.n_rows))
+            variance = column_variances(X, numbers, rows.column_means)
+            components, hidden = start_of_features(
+                components, rows.column_means, variance, rows.n_rows
+            )
         parameters = components, labels, hidden, visible[:n], visible[n:]
         self.classes_ = classes
         self._state = {

@@ -176,8 +176,8 @@ def in_order(W, whitening):
     """Bring the rows of an unmixing matrix in their definite order, with their signs.
 
     The source that brings most variance to the data comes first; the largest entry
-    of each column of the mixing matrix is positive. Also returns the mixing matrix of
-    the data, the standard deviations of the sources, and the order.
+    of each column of the mixing matrix is positive. Also returns the standard
+    deviations of the sources, and the order.
     """
     deviations = np.sqrt(np.einsum("ij,jk,ik->i", W, whitening.second, W))
     mixing = whitening.backward @ linalg.pinv(W)
@@ -185,7 +185,6 @@ def in_order(W, whitening):
     signs = signs_of(mixing.T[order])
     return (
         W[order] * signs[:, np.newaxis],
-        mixing[:, order] * signs,
         deviations[order],
         order,
     )

@@ -421,13 +421,15 @@ class ICA(Transformer):
 
     def _store(self, dtype, whitening, state, history):
         """Set the fitted attributes: order, signs and scales are made definite."""
-        W, mixing, deviations, order = in_order(state.W, whitening)
+        W, deviations, order = in_order(state.W, whitening)
         scale = np.ones(len(W))
         if self.whiten == "unit-variance":
             scale = 1 / deviations
         components = scale[:, np.newaxis] * W @ whitening.forward
         self.components_ = components.astype(dtype)
-        self.mixing_ = (mixing / scale).astype(dtype)
+        # (Of more components than features, scales decide what is nearest.)
+        mixing = whitening.backward @ np.linalg.pinv(scale[:, np.newaxis] * W)
+        self.mixing_ = mixing.astype(dtype)
         self.source_scale_ = scale.astype(dtype)
         self.densities_ = [state.names[n] for n in order]
         self.noise_variance_ = whitening.noise_variance

@@ -367,7 +367,10 @@ def _shared_step(moments, _):
 def _relevance_step(moments, gaussian):
     """A step with automatic relevance; components on their way out are dropped."""
     n_features, noise = gaussian.n_features, gaussian.noise[0]
-    squares = (gaussian.loadings**2).sum(axis=1)
+    # (Loadings may be exactly 0, and are to stay so.)
+    squares = np.maximum(
+        (gaussian.loadings**2).sum(axis=1), noise * np.finfo(float).eps
+    )
     new = step(moments, shared_noise=True, ridge=noise * n_features / squares)
     least = new.noise[0] * np.sqrt(n_features / (moments.n.mean() + n_features))
     kept = (new.loadings**2).sum(axis=1) > PRUNED * least

@@ -439,7 +439,9 @@ def slowest(covariance, differences, deviations, n_components, tol):
     )
     scales = np.outer(scale, scale)
     variances, directions = linalg.eigh(covariance * scales)
-    kept = variances > tol * variances[-1]
+    # (Beyond rounding, whatever the tolerance.)
+    least = max(tol, len(scale) * np.finfo(float).eps)
+    kept = variances > least * variances[-1]
     sphere = directions[:, kept] / np.sqrt(variances[kept])
     rank = sphere.shape[1]
     n_components = min(n_components or rank, rank)
