@@ -191,6 +191,13 @@ def test_where_training_starts(objective, digits):
     np.testing.assert_allclose(labels, np.log(share), atol=1e-12)
 
 
+def test_one_row_does_not_say_how_much_features_vary():
+    X = generator(36).integers(0, 2, (1, 100)).astype(float)
+    model = RBMClassifier(100, n_iter=0, random_state=0).fit(X, [0])
+    # (2 / 9 of a row that is as uncertain as can be, and none of the one there is.)
+    assert 0.97 < model.components_.std() * np.sqrt(100 / 9) < 1.03
+
+
 @pytest.mark.parametrize("objective", ["discriminative", "hybrid"])
 @pytest.mark.parametrize("online", [False, True])
 def test_labels_that_are_not_linear_in_the_features(objective, online):
