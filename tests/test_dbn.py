@@ -886,6 +886,28 @@ def test_up_down_notices_weights_of_the_way_up(monkeypatch, digits):
         DBNTransformer((4, 3, 2), n_iter=1, up_down_n_iter=1).fit(digits[:50])
 
 
+@pytest.mark.parametrize(
+    "visible, sizes, turned",
+    [
+        ("bernoulli", (9, 12), [True]),
+        ("bernoulli", (9, 11, 8, 11), [False, False, True]),
+        ("gaussian", (9, 12, 9), [False, True]),
+    ],
+)
+def test_machines_begin_as_those_below_where_there_is_room(visible, sizes, turned):
+    X = (np.random.default_rng(77).random((60, 12)) < 0.5).astype(float)
+    model = DBNTransformer(sizes, visible=visible, n_iter=(1, *[0] * len(turned)))
+    weights = model.set_params(random_state=0).fit(X).components_
+    for below, above, wanted in zip(weights, weights[1:], turned, strict=False):
+        found = above[: below.shape[1]]
+        assert wanted == (found.shape == below.T.shape and (found == below.T).all())
+    # Their rate is lower, unless one is given.
+    rates = model.set_params(n_iter=1).fit(X).history_["learning_rate"]
+    np.testing.assert_allclose(rates[1:], np.where(turned, 0.01, 0.1))
+    rates = model.set_params(learning_rate=0.05).fit(X).history_["learning_rate"]
+    np.testing.assert_allclose(rates, 0.05)
+
+
 @pytest.mark.parametrize("init, size", [("random", 200), ("transposed", 520)])
 def test_any_number_of_threads_gives_the_same_bits(init, size):
     X = (np.random.default_rng(0).random((600, 500)) < 0.2).astype(np.float32)

@@ -12,6 +12,8 @@ from .rbm import RBM
 
 # Rows of states that are drawn at a time: no longer than an interrupt may wait.
 CHUNK = 4096
+# Learning rate, where none is given, of what begins as a good model.
+TURNED_RATE = 0.01
 
 
 class DrawnStates:
@@ -61,6 +63,11 @@ class UpperRBM(RBM):
     """
 
     below = None
+
+    def _rate(self):
+        if self.learning_rate is None and self.below is not None:
+            return TURNED_RATE
+        return super()._rate()
 
     def _check_training(self, X, drawn, goes_on):
         states, rows = super()._check_training(X, drawn, goes_on)

@@ -67,7 +67,8 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         Size of a step along the gradient of the mean log-likelihood (in nats) of
         a minibatch; in a tuple one for every layer, from the bottom up. Gaussian
         features want less than Bernoulli units, for instance 0.01. None is 0.1, for
-        features that are counts what it is in `RBM`.
+        features that are counts what it is in `RBM`, and 0.01 for machines that start
+        as the one below turned upside down.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
@@ -91,13 +92,14 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
     centering : bool, default=True
         Whether to follow the centred gradient.
 
-    init : {"random", "transposed"}, default="random"
+    init : {"auto", "random", "transposed"}, default="auto"
         What the machines above the first one start from: random weights, or the machine
         below turned upside down, its weights transposed and its biases exchanged. That
         leaves the model of the data as it is, and the bound on its likelihood tight
         [2]_; what is learned from there on raises it. It takes hidden layers with at
         least as many units as the layer two below has (units that are to spare begin
-        as good as independent of the others), and Bernoulli visible units.
+        as good as independent of the others), and Bernoulli visible units. "auto"
+        is "transposed" for the layers of which that is true, and "random" for others.
 
     learning_rate_schedule : {"constant", "linear"}, default="constant"
         "linear" lets learning rates fall to zero over the epochs of every layer
@@ -220,7 +222,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         "momentum": [Interval(Real, 0, 1, closed="left")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "centering": ["boolean"],
-        "init": [StrOptions({"random", "transposed"})],
+        "init": [StrOptions({"auto", "random", "transposed"})],
         "learning_rate_schedule": [StrOptions({"constant", "linear"})],
         "output": [StrOptions({"top", "all"})],
         "up_down_n_iter": [Interval(Integral, 0, None, closed="left")],
@@ -243,7 +245,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         momentum=0.0,
         weight_decay=0.0,
         centering=True,
-        init="random",
+        init="auto",
         learning_rate_schedule="constant",
         output="top",
         up_down_n_iter=0,
@@ -308,8 +310,9 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
             lie in [0, 1].
         ConvergenceWarning
             If over 5 % of the units of a hidden layer are dead or saturated after its
-            training (with ``init="transposed"`` of the first), or in the end none of
-            the top layer tells rows apart; or if counts can grow without bounds.
+            training (unless it began as the one below turned upside down), or in the
+            end none of the top layer tells rows apart; or if counts can grow without
+            bounds.
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_stack")
@@ -438,9 +441,12 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
             restore(rbms, self._stack)
         elif self.init == "transposed":
             self._check_room(X.shape[1])
-        if self.init == "transposed":
-            for rbm, below in zip(rbms[1:], rbms, strict=False):
-                rbm.below = below
+        if self.init != "random":
+            sizes = [X.shape[1], *layer_sizes(self.hidden_layer_sizes)]
+            for k in range(1, len(rbms)):
+                bits = k > 1 or self.visible == "bernoulli"
+                if bits and sizes[k + 1] >= sizes[k - 1]:
+                    rbms[k].below = rbms[k - 1]
         return rbms, X
 
     def _check_room(self, n_visible):
