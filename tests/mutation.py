@@ -1647,6 +1647,13 @@ MUTATIONS = [
     ),
     # ---- Epochs ----
     Mutation(
+        "machines begin as those of real features below, turned",
+        "boltzmann/dbn.py",
+        'bits = k > 1 or self.visible == "bernoulli"',
+        "bits = True",
+        tests=("tests/test_dbn.py",),
+    ),
+    Mutation(
         "hidden units that are to tell labels begin where they say nothing",
         "boltzmann/_starts.py",
         "weights = weights * (LEAST_SPREAD / SMALL / np.sqrt(variance.sum()))",
