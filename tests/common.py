@@ -249,6 +249,20 @@ def brief(estimator):
 # Where what has been learned does not matter.
 BRIEF_ESTIMATORS = [brief(estimator) for estimator in PUBLIC_ESTIMATORS]
 
+
+def variants(estimators):
+    """Return all but the first of every class."""
+    seen = set()
+    return [each for each in estimators if type(each) in seen or seen.add(type(each))]
+
+
+# (By identity, as they are among the parameters of a test.)
+VARIANTS = {
+    id(each)
+    for some in (PUBLIC_ESTIMATORS, BRIEF_ESTIMATORS)
+    for each in variants(some)
+}
+
 every_estimator = pytest.mark.parametrize("estimator", BRIEF_ESTIMATORS, ids=name_of)
 every_rbm = pytest.mark.parametrize("estimator", BOLTZMANN_ESTIMATORS, ids=name_of)
 

@@ -1,10 +1,31 @@
 """Data shared by the tests, small and read-only."""
 
+from collections import Counter
+
 import pytest
 from sklearn.datasets import load_digits
 
 # Failures of the comparisons in common.py show their values.
 pytest.register_assert_rewrite("common")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    # What a plain pytest leaves out besides the tests that are marked slow: cases of
+    # those marked thinned, and all but the first of the estimators of a class.
+    from common import VARIANTS
+
+    counts = Counter()
+    for item in items:
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        slow = id(params.get("estimator")) in VARIANTS
+        thinned = item.get_closest_marker("thinned")
+        if thinned and not slow:
+            test = item.nodeid.partition("[")[0]
+            slow = counts[test] % thinned.args[0] > 0
+            counts[test] += 1
+        if slow:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish(session):

@@ -325,6 +325,7 @@ def test_progress_bar_of_a_pipeline(digits, labels, progress_bar, capsys):
     assert_same_model(pipeline["rbm"], plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_progress_bar_of_a_grid_search(n_jobs, digits, progress_bar, capsys):
     grid = {"n_components": [2, 5]}

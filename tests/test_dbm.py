@@ -180,6 +180,7 @@ def test_log_z_of_two_hidden_layers_sums_the_first_only():
     assert abs(log_partition(model).value - logsumexp(terms)) < 1e-10
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("sizes", DEEP[:2], ids=str)
 @pytest.mark.parametrize("visible", ["bernoulli", "gaussian"])
 def test_annealing_is_unbiased_with_honest_errors(sizes, visible):
@@ -234,6 +235,7 @@ def gaussian_minus_energy(model, v, *hidden):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(2, 3, 2), (2, 2, 2, 2)], ids=str)
 def test_gaussian_visible_units_by_quadrature(sizes):
     model = random_dbm(sizes, visible="gaussian")
@@ -443,6 +445,7 @@ def test_conditions_do_not_drift(sizes, dtype):
         assert_law(chains.visible, law)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method, sizes",
     [("gibbs", sizes) for sizes in DEEP] + [("tempering", DEEP[1])],

@@ -30,6 +30,7 @@ def transformer_of(model, X, **params):
 # ---- The unrolled net ----
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("visible", ["bernoulli", "gaussian"])
 def test_net_says_what_mean_field_says(sizes, visible, digits, labels, monkeypatch):

@@ -167,6 +167,7 @@ def test_where_machines_of_bits_start(hidden, centering):
         np.testing.assert_allclose(found, log_odds(wanted), atol=1e-10)
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("kind", DATA)
 @pytest.mark.parametrize(
     "options",

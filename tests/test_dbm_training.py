@@ -169,6 +169,7 @@ def check_epoch(case, rtol=1e-9):
 # ---- The minibatch ----
 
 
+@pytest.mark.thinned(3)
 @every_shape
 @pytest.mark.parametrize("visible", VISIBLE)
 @pytest.mark.parametrize("centred", [True, False])
@@ -178,6 +179,7 @@ def test_minibatches_are_those_of_the_twin(centred, visible, sizes):
     check_epoch(Case(sizes, visible, centred=centred, jumps=True))
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     "options",
     [

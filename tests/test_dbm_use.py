@@ -121,6 +121,7 @@ def test_visible_means_of_any_units_from_the_top(hidden):
     assert v.std(axis=0).max() > 1e-4
 
 
+@pytest.mark.thinned(5)
 @floats
 @pytest.mark.parametrize("n_steps", [1, 25])
 @pytest.mark.parametrize("tolerance", [0.0, 1e-3])
@@ -167,6 +168,7 @@ def test_sparse_bits_give_the_same_model(binary_digits):
     assert_same_model(clone(estimator).fit(sp.csr_array(X)), clone(estimator).fit(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 def test_no_dense_copy_of_the_data(container):
     rng = np.random.default_rng(0)

@@ -121,6 +121,7 @@ def bound_of(model, v):
 # ---- The bound ----
 
 
+@pytest.mark.thinned(4)
 @every_shape
 @both_ways
 def test_bound_is_that_of_enumeration(sizes, tied):
@@ -239,6 +240,7 @@ def test_rows_have_draws_of_their_own():
         np.testing.assert_array_equal(shifts_of(same, [3, 5])[1], shifts[1][::-1])
 
 
+@pytest.mark.slow
 def test_errors_of_draws_go_away_in_the_mean_over_rows():
     model = network((10, 4, 3), tied=False)
     X = all_states(10).astype(float)
@@ -318,6 +320,7 @@ def test_layers_are_machines_on_what_is_below(dtype, container, binary_digits):
     assert_same(model.components_, [first.components_, second.components_])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("container", [np.array, sp.csr_array])
 def test_training_makes_no_dense_copy_of_the_data(container):
     rng = np.random.default_rng(0)
@@ -460,6 +463,7 @@ def test_gaussian_features(digits):
     assert np.isfinite(model.score(X))
 
 
+@pytest.mark.slow
 def test_bound_and_samples_of_gaussian_features():
     rng = np.random.default_rng(0)
     model = DBNTransformer((4, 3), visible="gaussian", n_iter=0, random_state=0)
@@ -544,6 +548,7 @@ def test_machine_at_the_top(digits):
 # ---- Samples ----
 
 
+@pytest.mark.thinned(4)
 @every_shape
 @floats
 def test_samples_have_the_distribution_of_the_model(sizes, dtype):

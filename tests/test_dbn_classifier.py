@@ -168,6 +168,7 @@ def test_labels_of_any_kind(names, digits, labels):
     assert_same(model.predict(digits), model.classes_[wanted.predict(digits)])
 
 
+@pytest.mark.slow
 def test_two_numbers_a_row(digits, labels):
     y = np.column_stack([labels, digits.sum(axis=1) * 1e3 + 1e6])[:300]
     model = DBNRegressor((30,), pretrain=False, batch_size=10, random_state=0)
@@ -298,6 +299,7 @@ def test_rows_that_are_all_the_same_leave_layers_as_they_are():
     assert_same(params, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [DBNClassifier, DBMClassifier])
 def test_pretrained_nets_of_small_tables_are_on_no_plateau(kind):
     # Early stopping took a plateau for the end: of three kinds of wine one remained.

@@ -102,6 +102,7 @@ def law_of_features(net, label):
     return p
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("sizes", [(4,), (3, 4), (4, 3, 4)])
 @pytest.mark.parametrize("label", [0, 2, None])
 def test_samples_follow_the_law_given_the_label(sizes, label):

@@ -109,6 +109,7 @@ def test_solution_of_sklearn_where_both_converge():
     np.testing.assert_allclose(ours.mean_, theirs.mean_, rtol=1e-12)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("solver", ["svd", "em"])
 @pytest.mark.parametrize("missing", [False, True])
 def test_likelihood_never_decreases(solver, missing):
@@ -188,6 +189,7 @@ def test_eigenvectors_are_the_same_by_every_way():
         np.testing.assert_allclose(np.abs(vectors), np.abs(wanted), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("svd_method", ["lapack", "randomized"])
 def test_wide_data(svd_method):
     X, _ = simulated(520, 800, 5)
@@ -661,6 +663,7 @@ def test_the_unit_of_the_loadings_does_not_matter_to_a_rotation(rotation, unit):
         np.testing.assert_allclose(same_correlations, correlations, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error::scipy.linalg.LinAlgWarning")
 def test_factors_that_training_gave_up_are_not_rotated(digits):
     X = digits[:60, -24:].copy()
@@ -716,6 +719,7 @@ def test_minibatches_reach_the_likelihood_of_a_fit(missing):
     assert model.score(fresh) > best - 0.1 * (best - once)
 
 
+@pytest.mark.slow
 def test_single_rows_are_minibatches():
     X, truth = simulated(1500, 4, 1)
     model = FactorAnalysis(1)

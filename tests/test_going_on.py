@@ -158,6 +158,7 @@ USES = {name: methodcaller(name, BITS) for name in USES} | {
 }
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize(
     "estimator, name, value",
     [

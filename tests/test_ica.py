@@ -349,6 +349,7 @@ def tiny_model(n_features, density, **parameters):
     return fit(X / 10, density=density, **parameters), X / 10
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("density", ["adaptive", *FIXED])
 @pytest.mark.parametrize("whiten", ["unit-variance", "arbitrary-variance", False])
 def test_density_integrates_to_one_in_one_dimension(density, whiten):

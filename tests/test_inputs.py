@@ -82,6 +82,7 @@ CSR_FORMS = {
 }
 
 
+@pytest.mark.thinned(5)
 @every_rbm
 @pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.bool_, np.uint8])

@@ -78,6 +78,7 @@ def test_forward_estimates_are_unbiased_with_honest_errors(strong):
     assert all(1 <= f.effective_sample_size <= 50 for f in found)
 
 
+@pytest.mark.slow
 def test_standard_error_falls_with_the_work(strong):
     def error(betas, n_runs):
         return np.mean(
@@ -113,6 +114,7 @@ def test_estimates_are_near_the_exact_value(method, dtype):
         assert abs(found.reverse - exact) < 5 * found.reverse_standard_error
 
 
+@pytest.mark.slow
 def test_reverse_estimates_agree(strong):
     exact = brute_force(strong)
     found = [
@@ -125,6 +127,7 @@ def test_reverse_estimates_agree(strong):
     assert max(errors) < 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [BernoulliRBM, GaussianRBM])
 def test_modes_that_annealing_misses(kind, monkeypatch):
     # One hidden bit, on in 99 of 100 cases, all features far from where they are while
@@ -156,6 +159,7 @@ def test_modes_that_annealing_misses(kind, monkeypatch):
     assert abs(_normaliser.kept_log_z(model) - exact) < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("betas", ["classic", [0, 0.5, 1], np.linspace(0, 1, 30) ** 2])
 def test_schedules(betas):
     model = random_model(4, 5, 0.3)

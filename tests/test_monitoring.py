@@ -476,6 +476,7 @@ def test_sparse_data_give_the_model_of_dense_data(dtype, binary, digits):
         assert_same_model(bits, clone(rbm).fit(X.astype(np.float32)))
 
 
+@pytest.mark.slow
 def test_any_number_of_threads():
     rbm = overfitting(n_components=300, batch_size=64, n_iter=2)
     wanted = {}

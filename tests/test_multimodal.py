@@ -146,6 +146,7 @@ def test_log_z_is_that_of_enumeration(n_joint):
     assert found == pytest.approx(logsumexp(energies), rel=1e-10)
 
 
+@pytest.mark.slow
 def test_inferred_modality_has_the_conditional_distribution():
     model = small_model()
     layers, energies = log_weights(model)
@@ -169,6 +170,7 @@ def test_inferred_modality_has_the_conditional_distribution():
         np.testing.assert_allclose(means.mean(axis=0), exact, atol=5 * 0.5 / 500**0.5)
 
 
+@pytest.mark.slow
 def test_infer_looks_at_the_other_modality_only():
     model = small_model()
     X = random_bits(30, seed=3)
@@ -237,6 +239,7 @@ def test_images_tell_their_labels(digits, labels):
         assert (found.argmax(axis=1) == labels[700:1000]).mean() > 0.7
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_measurements_tell_labels_and_labels_measurements(seed):
     X, y = load_wine(return_X_y=True)

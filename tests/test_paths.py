@@ -355,6 +355,7 @@ def test_two_temperatures_are_importance_sampling(dtype):
         assert np.log(p @ np.exp(weights)) == pytest.approx(sign * ratio, abs=error)
 
 
+@pytest.mark.thinned(5)
 @floats
 @pytest.mark.parametrize("n_betas", [3, 6, 40])
 @pytest.mark.parametrize("forward", [True, False], ids=["forward", "reverse"])
@@ -413,6 +414,7 @@ def test_weights_of_clamped_units():
     assert_mean(blocks, 1)
 
 
+@pytest.mark.slow
 def test_error_falls_with_temperatures_and_runs():
     """As 1 / sqrt(both), once chains mix while the temperature hardly changes."""
     machine = random_machine(4, 5, np.random.default_rng(213))
@@ -541,6 +543,7 @@ def check_levels(now, laws):
         assert counts[law == 0].sum() == 0
 
 
+@pytest.mark.thinned(4)
 @floats
 @pytest.mark.parametrize("start", [0, 1])
 def test_exchange_does_not_drift(start, dtype):

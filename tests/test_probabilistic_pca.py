@@ -224,6 +224,7 @@ def test_relevance_determination_does_not_ask_for_the_unit(unit):
     assert other.noise_variance_ == pytest.approx(wanted, rel=1e-10, abs=0)
 
 
+@pytest.mark.slow
 def test_relevance_determination_is_the_fixed_point_of_em():
     """Bishop's iteration, from the largest maximum-likelihood model."""
     X, _ = simulated(100, 8, [12, 5, 3])

@@ -198,6 +198,7 @@ def test_one_row_does_not_say_how_much_features_vary():
     assert 0.97 < model.components_.std() * np.sqrt(100 / 9) < 1.03
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("objective", ["discriminative", "hybrid"])
 @pytest.mark.parametrize("online", [False, True])
 def test_labels_that_are_not_linear_in_the_features(objective, online):

@@ -140,6 +140,7 @@ def test_counts_equal_a_long_sum():
         assert found[0, 1] == pytest.approx(weight @ n / weight.sum(), rel=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sample_posterior", [False, True])
 def test_chains_have_the_conditional_moments(sample_posterior, monkeypatch):
     # Copies of a row have chains of their own. Two-sided errors beyond 5.5 standard
@@ -213,6 +214,7 @@ def test_draws_spread_like_the_truth(mixture):
     assert 1.5 * spread < ((drawn - X)[missing] ** 2).mean() < 3 * spread
 
 
+@pytest.mark.slow
 def test_categories_come_back_as_codes(mixture):
     X, _, _ = mixture
     rng = np.random.default_rng(3)
@@ -489,6 +491,7 @@ def test_values_out_of_range_warn_once(table):
     assert len(caught) == 1
 
 
+@pytest.mark.slow
 def test_counts_begin_with_a_lower_rate():
     """At that of other units they escape, and 1e13 is filled in."""
     rng = np.random.default_rng(25)

@@ -328,6 +328,7 @@ def test_bits_of_any_type_give_the_same_chains(conditions, dtype):
 OBSERVED = np.array([1, NAN, NAN, 0, NAN, 1])
 
 
+@pytest.mark.thinned(6)
 @floats
 @pytest.mark.parametrize("start", ["base", "init", "tempering"])
 def test_conditions(start, dtype):
@@ -647,6 +648,7 @@ def bimodal():
     return components, np.full(6, -4 * w), np.full(8, -3 * w + 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", [0, 1])
 def test_tempering_crosses_between_modes(state):
     """Where plain Gibbs sampling stays in the mode it starts from."""
@@ -696,6 +698,7 @@ def test_imputed_means(dtype):
         assert np.abs(z).max() < norm.isf(RARE / 2)
 
 
+@pytest.mark.slow
 @floats
 def test_imputed_draws(dtype):
     """Joint draws: chi-square over the missing pattern."""
@@ -901,6 +904,7 @@ def autoregression(phi, n_draws, n_chains, rng):
     return x
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("n_chains", [1, 4])
 @pytest.mark.parametrize("phi", [0.0, 0.5, 0.9, -0.3])
 def test_autocorrelation_time(phi, n_chains):

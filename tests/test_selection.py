@@ -31,6 +31,7 @@ def plt():
     plt.close("all")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [FactorAnalysis(), ProbabilisticPCA()])
 def test_as_many_factors_as_rows_are_warned_of(estimator):
     rng = np.random.default_rng(0)

@@ -134,6 +134,7 @@ def test_scale_of_features_does_not_matter(walk):
 # ---- Sequences ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [7, 40, 2**18])
 @every_expansion
 def test_blocks_do_not_matter(expansion, block, walk, monkeypatch):

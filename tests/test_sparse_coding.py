@@ -345,6 +345,7 @@ def test_kernels_of_learning(dtype):
         update_atoms(matrix, *moments, False, 0, 8)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("batch_size", [16, None])
 @pytest.mark.parametrize("algorithm", ["lasso_cd", "omp"])
 def test_partial_fit_lowers_the_objective_of_other_rows(batch_size, algorithm, digits):
@@ -654,6 +655,7 @@ def test_bits_in_one_place_are_one(container):
     assert X.nnz == 2 * bits.sum()
 
 
+@pytest.mark.thinned(5)
 @floats
 @pytest.mark.parametrize("container", [sp.csr_array, sp.csr_matrix, sp.coo_array])
 @pytest.mark.parametrize(
@@ -688,6 +690,7 @@ def test_sparse_data_give_what_dense_data_do(parameters, container, dtype, monke
             wanted.partial_fit(dense)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [256, None])
 def test_sparse_data_are_never_dense_as_a_whole(batch_size):
     X = sparse_rows(3000, 5000, 1e-3)

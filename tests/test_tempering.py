@@ -97,6 +97,7 @@ def states_by_level(state):
     return by_level(state_numbers(state["visible"]).reshape(shape), state["levels"])
 
 
+@pytest.mark.thinned(3)
 @floats
 @pytest.mark.parametrize("n_batches", [1, 4, 16])
 def test_joint_state_does_not_drift(n_batches, dtype):
@@ -183,6 +184,7 @@ def test_lines_tell_swap_rates(digits, capsys):
     assert f", swap rate = {mean:.2f} (least {least:.2f}), " in capsys.readouterr().out
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.filterwarnings("ignore:Of the 5 hidden units")
 @pytest.mark.parametrize("seed", range(3))
 def test_temperatures_adapt_to_even_out_swaps(seed):
@@ -204,6 +206,7 @@ def test_temperatures_adapt_to_even_out_swaps(seed):
     assert np.ptp(after) < np.ptp(before) / 2
 
 
+@pytest.mark.slow
 @floats
 def test_chains_follow_the_model_in_both_modes(dtype):
     model = two_modes(dtype)
@@ -243,6 +246,7 @@ def test_learns_modes_that_sweeps_do_not_leave():
             assert found["sweep"] < found[name] - 5
 
 
+@pytest.mark.slow
 def test_learns_modes_far_apart():
     rng = np.random.default_rng(0)
     modes = rng.random((4, 30)) < 0.5

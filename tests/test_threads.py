@@ -54,6 +54,7 @@ def test_threadpoolctl_limits_give_the_same_bits(n_threads, one_thread):
     assert [key for key in found if found[key] != one_thread[key]] == []
 
 
+@pytest.mark.slow
 def test_annealing_of_counts_gives_the_same_bits_on_any_number_of_threads():
     # Rows so wide and so many that BLAS would share the sums over their features out.
     X = np.random.default_rng(0).poisson(2.0, (60, 784)).astype(float)

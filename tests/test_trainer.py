@@ -162,6 +162,7 @@ def test_training(batch_size, n_chains, kind, dtype):
     check_training(X, machine, chains, rng, batch_size=batch_size)
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("persistent", [True, False])
 @pytest.mark.parametrize("kind", ["binary", "real", "few reals"])
@@ -208,6 +209,7 @@ def test_training_options(options, kind, persistent, dtype):
         check_training(X, machine, chains, rng, batch_size=batch_size, **options)
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["binary", "csr", "real", "few reals"])
 @pytest.mark.parametrize(
@@ -301,6 +303,7 @@ def test_jumps_go_on_from_their_state(n_chains):
             np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["binary", "real", "few reals"])
 @pytest.mark.parametrize("width", WIDTHS)

@@ -547,6 +547,7 @@ def test_fast_parameters_are_for_persistent_chains(digits):
     assert_same_model(fast, rbm.fit(X))
 
 
+@pytest.mark.slow
 def test_fast_parameters_drive_a_chain_out_of_a_mode():
     X = np.repeat([[0.0], [1.0]], 5, axis=0) * np.ones(8)
     share, flips = [], []
@@ -617,6 +618,7 @@ def test_persistent_chains_stay_where_they_were():
     assert np.mean(model.h_samples_ == before) > 0.9
 
 
+@pytest.mark.slow
 def test_chains_of_contrastive_divergence_start_at_the_data():
     ones = np.ones((400, 8))
     assert model_phase(two_modes(100), ones, persistent=False) > 0.9

@@ -199,6 +199,7 @@ def one_thread():
 # ---- Chains ----
 
 
+@pytest.mark.thinned(5)
 @floats
 @pytest.mark.parametrize("hidden", FINITE)
 @pytest.mark.parametrize("visible", FINITE | INFINITE)
@@ -240,6 +241,7 @@ def test_chains_of_finite_hidden_layers(visible, hidden, dtype):
         assert chi_square_p_value(counts, p) > least
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("hidden", INFINITE)
 @pytest.mark.parametrize("visible", FINITE)
 def test_chains_under_infinite_hidden_layers(visible, hidden):
@@ -265,6 +267,7 @@ def test_chains_under_infinite_hidden_layers(visible, hidden):
             assert there.sum() + back.sum() > 0.2 * N_CHAINS
 
 
+@pytest.mark.thinned(5)
 @floats
 @pytest.mark.parametrize("time", [0.1, 1.0])
 @pytest.mark.parametrize("hidden", FINITE)
@@ -328,6 +331,7 @@ def fields_near(layers, seed):
     return fields + 0.3 * rng.normal(size=fields.shape)
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("hidden", FINITE)
 @pytest.mark.parametrize("visible", FINITE | INFINITE)
 def test_jumps_by_the_rule_of_metropolis_and_hastings(visible, hidden):
@@ -405,6 +409,7 @@ def test_jumps_of_chains_for_which_there_is_no_room_at_once(monkeypatch):
     assert jumps.log_partition(10, KEY) == pytest.approx(log_z)
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("hidden", INFINITE)
 @pytest.mark.parametrize("visible", FINITE)
 def test_jumps_under_infinite_hidden_layers(visible, hidden):
@@ -463,6 +468,7 @@ def density_grid(layers):
     return v[:, 0], cdf / cdf[-1]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("hidden", REAL)
 @pytest.mark.parametrize("visible", REAL)
 @pytest.mark.parametrize("weight", [0.5, -0.5])
@@ -492,6 +498,7 @@ def test_chains_draw_afresh_at_every_step():
         np.testing.assert_array_equal(sampler.step(chains, 2).visible, twice.visible)
 
 
+@pytest.mark.slow
 def test_conditions_hold_the_rest_is_conditional():
     layers = random_layers(INFINITE["mixed"], FINITE["bernoulli"], seed=4)
     conditions = np.full(7, np.nan)
@@ -608,6 +615,7 @@ def test_densities_of_real_units_integrate_to_one(hidden):
     )
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("visible", FINITE | INFINITE)
 @pytest.mark.parametrize("hidden", ["bernoulli", "categorical"])
 def test_annealed_estimates_are_unbiased(visible, hidden):

@@ -64,6 +64,7 @@ from tables import SPECS, mixed_rbm, table
 # ---- Two layers of bits ----
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(
     "options",
     [
@@ -322,6 +323,7 @@ def test_units_of_measurement_do_not_matter(hidden, options):
     np.testing.assert_allclose(found, first.sample(5, 20, random_state=0), rtol=1e-5)
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("hidden", ["bernoulli", "spin", "relu", "gaussian"])
 @pytest.mark.parametrize("variance", ["learned", 0.5])
 @pytest.mark.parametrize(
@@ -375,6 +377,7 @@ def test_where_features_lie_does_not_matter_to_deep_machines(unit, n_pretraining
 # ---- Scores ----
 
 
+@pytest.mark.slow
 def test_scores_of_estimators_are_estimated_where_no_layer_is_small():
     X = load_iris().data
     model = GaussianRBM(2, hidden="gaussian", variance=0.5, random_state=0).fit(X)
@@ -406,6 +409,7 @@ def test_training_forgets_the_scale_of_scores():
         np.testing.assert_allclose(model.score_samples(X), wanted, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_annealing_from_the_base_of_an_estimator():
     X = table()
     model = mixed_rbm(n_iter=20).fit(X)
@@ -443,6 +447,7 @@ CENTRES = {
 }
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("name", CENTRES)
 def test_clusters_are_found_and_kept(name):
     # As closely as by a mixture that knows their number; in the first of these, ten
@@ -737,6 +742,7 @@ DATA = {
 }
 
 
+@pytest.mark.thinned(5)
 @floats
 @pytest.mark.parametrize("name", DATA)
 def test_no_data_give_nan(name, dtype):
@@ -953,6 +959,7 @@ def test_counts_begin_with_a_lower_rate():
     assert stack.fit(X[:50]).history_["learning_rate"] == [0.01, 0.1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [100, 300])
 def test_large_counts_are_learned_by_default(mean):
     """At 0.01 100 units left -1364 nats of the larger ones, with ten epochs more."""
@@ -1041,6 +1048,7 @@ def test_hidden_units_without_bounds_begin_with_a_lower_rate(hidden):
         assert rbm.history_["learning_rate"] == [usual]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hidden", UNBOUNDED)
 def test_hidden_units_without_bounds_learn_spins_that_agree(hidden):
     """With usual rates and without jumps: thousands of nats below independent spins."""
@@ -1092,6 +1100,7 @@ def test_models_that_were_led_away_from_the_data_are_warned_of(hidden):
             model.set_params(visible=visible).fit(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1, 1000])
 @pytest.mark.parametrize("bits", [0, 2])
 def test_real_models_that_were_led_away_from_the_data_are_warned_of(bits, scale):

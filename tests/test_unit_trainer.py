@@ -235,6 +235,7 @@ def check_epoch(case, rtol=1e-9, spacing=1):
 # ---- The minibatch ----
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("visible, hidden", PAIRS)
 def test_every_pair_trains_like_its_twin(visible, hidden):
     # (Small weights, so that there is a distribution between any two layers.)
@@ -495,6 +496,7 @@ def two_modes(n_rows, n_chains, share, seed, scale=4.0):
     return case, states, np.exp(log_p - logsumexp(log_p))
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("seed, share", [(0, 0.5), (1, 0.95), (2, 0.05), (3, 1.0)])
 def test_jumps_leave_the_model_as_it_is(seed, share):
     # Whatever rows there are, also if they are of one mode alone.
@@ -513,6 +515,7 @@ def test_jumps_leave_the_model_as_it_is(seed, share):
     assert chi_square_p_value(counts, wanted) > 1e-3
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("hidden", ["gaussian", "relu", "poisson"])
 def test_jumps_to_hidden_states_without_bounds_leave_the_model_as_it_is(hidden):
     case = Case(

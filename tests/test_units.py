@@ -355,6 +355,7 @@ def test_large_counts_have_their_law(mean):
     assert kstest(law.cdf(s), "uniform").pvalue > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [1.5e6, 2e7])
 def test_large_counts_are_quantiles(mean):
     # To the count next to it, where rounding decides.
@@ -436,6 +437,7 @@ def test_normal_numbers_are_not_the_uniform_ones():
         assert tables(bits, law) > 1e-6
 
 
+@pytest.mark.thinned(5)
 @floats
 @every_unit
 def test_rows_do_not_depend_on_each_other_or_on_threads(name, dtype):
