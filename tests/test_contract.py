@@ -303,6 +303,7 @@ def test_likelihoods_of_bits_are_those_of_the_dtype_of_the_model(
             assert_same(getattr(model, name)(X), getattr(model, name)(floats), name)
 
 
+@pytest.mark.thinned(3)
 @every_estimator
 def test_other_numbers_are_taken_as_float64(estimator, binary_digits):
     floats = binary_digits[:100].astype(np.float64)

@@ -362,6 +362,7 @@ def conditional(p, states, observed):
     return law / law.sum()
 
 
+@pytest.mark.thinned(3)
 @every_deep_shape
 @floats
 def test_gibbs_does_not_drift(sizes, dtype):
@@ -427,6 +428,7 @@ OBSERVED = {
 }
 
 
+@pytest.mark.thinned(3)
 @every_deep_shape
 @floats
 def test_conditions_do_not_drift(sizes, dtype):
@@ -468,6 +470,7 @@ def test_samples_have_the_law_of_the_model(sizes, method):
         assert_law(drawn, wanted)
 
 
+@pytest.mark.thinned(3)
 @every_deep_shape
 def test_imputations_have_the_conditional_law(sizes):
     model = random_dbm(sizes, scale=1.0)

@@ -477,6 +477,7 @@ def test_steps_are_the_same_in_any_unit_of_measurement():
 # ---- Interrupts ----
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     "options",
     [

@@ -250,6 +250,7 @@ def test_errors_of_draws_go_away_in_the_mean_over_rows():
     assert abs(errors.mean()) < norm.isf(LEAST_P / 2) * errors.std() / np.sqrt(1024)
 
 
+@pytest.mark.slow
 def test_large_machines_have_an_estimate_of_log_z(digits):
     X = (digits[:200] > 0.5).astype(float)
     model = DBNTransformer((30, 20), n_iter=2, random_state=0).fit(X)

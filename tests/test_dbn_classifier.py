@@ -504,6 +504,7 @@ def test_warm_start_goes_on(kind, solver, digits, labels):
 # ---- It learns ----
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("pretrain", [True, False])
 @pytest.mark.parametrize("solver", ["sgd", "adam", "lbfgs"])
 def test_learns_iris(pretrain, solver):
@@ -693,6 +694,7 @@ LONG_FITS = {
 }
 
 
+@pytest.mark.thinned(3)
 @every_kind
 @pytest.mark.parametrize("case", LONG_FITS)
 def test_interrupt_leaves_a_usable_model(kind, case, digits, labels):

@@ -702,6 +702,7 @@ def test_factors_without_loadings_are_not_rotated():
 # ---- Minibatches ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [False, True])
 def test_minibatches_reach_the_likelihood_of_a_fit(missing):
     X, truth = simulated(6000, 8, 2)

@@ -177,6 +177,7 @@ def test_layout_does_not_matter(estimator, dtype, layout, digits, tmp_path):
     assert_same_model(model.partial_fit(X), wanted.partial_fit(plain))
 
 
+@pytest.mark.thinned(3)
 @every_estimator
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_read_only_and_mapped_data(estimator, dtype, digits, tmp_path):

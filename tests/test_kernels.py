@@ -177,6 +177,7 @@ def machine_for(X, n_hidden, rng, dtype):
     return tuple(np.round(64 * array) / 64 for array in machine)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("make, dtype", INPUTS)
 def test_half_sweep(make, dtype, width):
@@ -212,6 +213,7 @@ def test_half_sweep_of_a_turned_layer(width, dtype):
     assert np.array_equal(fields, reference.visible_fields(machine, hidden))
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("make, dtype", INPUTS)
 @pytest.mark.parametrize("n_rows", [1, 127, 128, 129, 300])
 def test_half_sweep_across_blocks(make, dtype, n_rows):
@@ -323,6 +325,7 @@ def alternate(machine, states, n_steps, *, key, step):
     return states
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("n_chains", [1, 15, 16, 140])
@@ -428,6 +431,7 @@ def assert_scores(machine, X):
     np.testing.assert_array_less(error, rounding * size)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("make, dtype", INPUTS)
 def test_scores(make, dtype, width):

@@ -22,6 +22,7 @@ def holes(digits):
     return np.where(missing, np.nan, X), missing
 
 
+@pytest.mark.slow
 def test_likelihood_close_to_that_of_complete_data(digits, holes):
     X, (holed, missing) = (digits > 0.5).astype(np.float32), holes
     imputed = np.where(missing, np.nanmean(holed[:1200], axis=0), X)

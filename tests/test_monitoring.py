@@ -460,6 +460,7 @@ def test_interrupt_leaves_the_best_model_so_far(seconds):
 # ---- The same model, whatever the data come in and wherever it is fitted ----
 
 
+@pytest.mark.thinned(4)
 @floats
 @pytest.mark.parametrize("binary", [True, False])
 def test_sparse_data_give_the_model_of_dense_data(dtype, binary, digits):
@@ -602,6 +603,7 @@ def test_a_unit_that_tells_one_row_apart_is_not_idle():
     assert model.history_["saturation"] == [0.0]
 
 
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("kind", ["digits", "binary", "noise"])
 @pytest.mark.parametrize("centering", [True, False])
 @pytest.mark.parametrize("persistent", [True, False])

@@ -724,6 +724,7 @@ def test_replicas_begin_at_the_means_of_the_data():
         assert binomtest(n, 20_000, p).pvalue > RARE
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_adapt_evens_out_swaps(seed):
     """Where evenly spaced temperatures leave a gap; judged by enumeration."""

@@ -379,6 +379,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thinned(5)
 @floats
 @pytest.mark.parametrize("n_hidden", [70, 256])
 @pytest.mark.parametrize("kind", ["dense", "sparse", "bits"])

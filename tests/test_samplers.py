@@ -96,6 +96,7 @@ def paired_layers(machine):
     return up, Layer(Panels.from_rows(components), visible)
 
 
+@pytest.mark.thinned(5)
 @floats
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("n_chains", [1, 5, 16, 130])
@@ -677,6 +678,7 @@ def test_tempering_crosses_between_modes(state):
 # ---- Imputation ----
 
 
+@pytest.mark.thinned(2)
 @floats
 def test_imputed_means(dtype):
     """Conditional means of all missing units, by many rows of a pattern."""
@@ -768,6 +770,7 @@ def test_imputed_means_of_few_sweeps(n_steps, kept):
             assert np.abs((means[k - 1][free] - expected) / error).max() > 10
 
 
+@pytest.mark.slow
 def test_imputing_beside_probabilities():
     """Observed values in (0, 1) enter the fields of hidden units linearly."""
     components, hidden, visible = machine = strong_machine()

@@ -129,6 +129,7 @@ SEPARATE = [
 ]
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("model", SEPARATE, ids=name_of)
 def test_modes_far_apart_have_their_shares_among_samples(model):
     rng = np.random.default_rng(0)

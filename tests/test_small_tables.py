@@ -57,6 +57,7 @@ def test_what_is_not_linear_is_learned_from_features_far_from_zero():
     assert net.fit(X[:600], y[:600]).score(X[600:], y[600:]) > 0.8
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("visible", ["bernoulli", "gaussian"])
 @pytest.mark.parametrize(
     "model",

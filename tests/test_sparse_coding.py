@@ -229,6 +229,7 @@ def test_omp_counts_the_atoms_there_are(n_components, patches):
 # ---- Objective, reconstruction ----
 
 
+@pytest.mark.slow
 def test_objective_and_score(patches):
     X, atoms = patches
     for algorithm, penalty in (("lasso_cd", 0.2), ("omp", 0.0)):
@@ -254,6 +255,7 @@ def test_inverse_transform(dtype, patches):
 # ---- Learning ----
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("positive_code", [False, True])
 @pytest.mark.parametrize("positive_dict", [False, True])
 @pytest.mark.parametrize("alpha, beta", [(0.1, 0.5), (0.3, 3.0)])
@@ -385,6 +387,7 @@ def simulated(seed, n_atoms=16, n_features=16, n_samples=1000):
     return codes @ atoms + noise, atoms
 
 
+@pytest.mark.thinned(3)
 @batches
 @pytest.mark.parametrize("seed", range(3))
 def test_a_simulated_dictionary_is_recovered(seed, batch_size):

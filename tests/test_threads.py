@@ -47,6 +47,7 @@ def test_any_number_of_threads_gives_the_same_bits(one_thread):
         assert [key for key in found if found[key] != one_thread[key]] == []
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("n_threads", [2, 3])
 def test_threadpoolctl_limits_give_the_same_bits(n_threads, one_thread):
     with threadpool_limits(n_threads):
@@ -69,7 +70,8 @@ def test_annealing_of_counts_gives_the_same_bits_on_any_number_of_threads():
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("backend", ["loky", "threading"])
+@pytest.mark.thinned(2)
+@pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_joblib_workers_give_the_model_of_the_main_thread(backend):
     X = large_data()["float32 binary"]
     estimator = LARGE_ESTIMATORS[0]

@@ -382,6 +382,7 @@ def test_training_exactly(n_rows, n_chains, real_valued, dtype):
         assert np.array_equal(trainer.chains(), twin.chains)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_hidden", [40, 66, 131])
 def test_order_of_sums(n_hidden, dtype):

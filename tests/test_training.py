@@ -408,6 +408,7 @@ def test_sparsity_pulls_the_hidden_biases_only(centering, digits):
     assert_close(held, {name: free[name] + pull.get(name, 0) for name in PARAMETERS})
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("centering", [True, False])
 @pytest.mark.parametrize("target", [0.1, 0.3, 0.8])
 def test_sparsity_brings_the_units_near_the_target(target, centering, digits):
@@ -503,6 +504,7 @@ def test_average_is_the_mean_over_the_minibatches():
         assert np.abs(found - steps[-1]).max() > 1e-6
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("n_batches, spacing", [(199, 1), (200, 2), (301, 3)])
 def test_averages_of_long_epochs_are_of_evenly_spaced_minibatches(n_batches, spacing):
     X = np.full((10 * n_batches, 3), 0.5)

@@ -429,6 +429,7 @@ def sample_chains_for(layers, time):
     return sampler.step(sampler.init(50, random_state=0), 3).visible
 
 
+@pytest.mark.slow
 def test_langevin_steps_hold_what_is_given():
     layers = random_layers(INFINITE["gaussian"], FINITE["bernoulli"], seed=9)
     sampler = Gibbs(layers, langevin_time=0.5)

@@ -831,6 +831,7 @@ def test_training_goes_on():
     assert once.n_iter_ == 2
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("n_rows", [1, 7])
 @pytest.mark.parametrize(
     "model",
