@@ -244,6 +244,14 @@ def test_variances_that_the_dtype_cannot_hold_are_refused(kind, scale):
     assert np.isfinite(model.fit(X).transform(X)).all()
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e160, 1e200])
+def test_variances_that_no_number_can_hold_are_refused(scale):
+    X = generator(675).normal(size=(50, 3)) * scale
+    with pytest.raises(ValueError, match="unit 0 is inf, .* numbers of float64"):
+        GaussianRBM(3, n_iter=1).fit(X)
+
+
 @pytest.mark.parametrize("average", [True, False])
 def test_standardised_training_is_of_the_same_model(average):
     X = table()

@@ -359,8 +359,9 @@ def column_variances(X, numbers, mean):
     total, n_rows = np.zeros(len(mean)), np.size(numbers)
     if np.ndim(numbers) == 0:
         n_rows, numbers = numbers, None
-    for chunk in chunks(X, np.float64, numbers=numbers, size=GLANCE):
-        total += np.square(chunk - mean).sum(axis=0)
+    with np.errstate(over="ignore"):  # infinite variances are refused
+        for chunk in chunks(X, np.float64, numbers=numbers, size=GLANCE):
+            total += np.square(chunk - mean).sum(axis=0)
     return beyond_rounding(total / n_rows, n_rows, mean)
 
 
@@ -380,8 +381,8 @@ def beyond_rounding(variance, n_rows, mean):
     variance : ndarray of shape (n_columns,)
         Variances.
     """
-    rounding = n_rows * np.finfo(float).eps * mean
-    return np.where(variance > np.square(rounding), variance, 0.0)
+    rounding = n_rows * np.finfo(float).eps * np.abs(mean)
+    return np.where(np.sqrt(variance) > rounding, variance, 0.0)
 
 
 def _check_variances(variance, dtype):
