@@ -37,7 +37,14 @@ from ._openmp cimport (
 from ._panels cimport address, aligned
 from ._products cimport multiply
 from ._rows cimport RowBlock, Rows, lower_bound
-from ._simd cimport PANEL_BYTES, ActiveRows, Leaves, random_words, select_leaves
+from ._simd cimport (
+    PANEL_BYTES,
+    SCORED_ROWS,
+    ActiveRows,
+    Leaves,
+    random_words,
+    select_leaves,
+)
 
 from ._openmp import effective_n_threads
 from ._products import single_threaded_products
@@ -59,6 +66,11 @@ cdef enum:
 
 # The field of padding units.
 cdef double OFF = -1e4
+# Weights of labels up to this size leave room for the product of four factors
+# exp(|weight|).
+cdef double LARGEST_TABULATED = 20.0
+# Classes from which on the tables save time.
+cdef Py_ssize_t FEWEST_TABULATED = 4
 # Share of non-zeros above which dense products are faster than lists.
 cdef double DENSE = 0.75
 
@@ -962,6 +974,9 @@ def class_scores(fields, labels, intercepts, hidden=None):
 
     Returns a float64 array (n_rows, n_classes). Each row by itself.
     """
+    small = np.abs(labels).max(initial=0) <= LARGEST_TABULATED
+    if hidden is None and small and labels.shape[1] >= FEWEST_TABULATED:
+        return _tabulated_scores(fields, labels, intercepts)
     dtype = fields.dtype
     cdef const Leaves *leaves = select_leaves(dtype.itemsize)
     cdef Py_ssize_t n_rows = fields.shape[0], n_hidden = fields.shape[1]
@@ -1011,4 +1026,74 @@ def class_scores(fields, labels, intercepts, hidden=None):
             for y in range(n_classes):
                 leaves.add_scaled(means + y * stride, p[y], n_panels, row + stride)
             memcpy(&hidden_[r, 0], row + stride, size)
+    return scores
+
+
+def _tabulated_scores(fields, labels, intercepts):
+    """The same where exp(weights) are tables: no exponentials for units under classes.
+
+    A label multiplies what a hidden unit adds up to, 1 + exp(field), by
+    p(off) + p(on) exp(weight), both given the row alone.
+    """
+    dtype = fields.dtype
+    cdef const Leaves *leaves = select_leaves(dtype.itemsize)
+    cdef Py_ssize_t n_rows = fields.shape[0], n_hidden = fields.shape[1]
+    cdef Py_ssize_t n_classes = labels.shape[1], most = SCORED_ROWS
+    cdef Py_ssize_t n_panels = _n_panels(n_hidden, leaves)
+    cdef Py_ssize_t stride = n_panels * PANEL_BYTES, size = n_hidden * dtype.itemsize
+    cdef Py_ssize_t n_blocks = (n_rows + most - 1) // most
+    cdef int n_threads = min(n_blocks, effective_n_threads(
+        <double> n_rows * n_classes * n_hidden, LEAST_WORK
+    ))
+    factor_memory = aligned(n_classes * stride)
+    factors = factor_memory.view(dtype).reshape(n_classes, -1)
+    np.exp(labels.T, out=factors[:, :n_hidden])
+    # Of a thread: fields, p(on) and p(off) of a block, panel by panel.
+    memory = aligned(3 * n_threads * most * stride)
+    memory.view(dtype)[:] = OFF
+    scores, changes = np.empty((n_rows, n_classes)), np.empty(
+        (n_threads, most * n_classes)
+    )
+    cdef const uint8_t[:, ::1] fields_ = np.ascontiguousarray(fields).view(np.uint8)
+    cdef const double[::1] intercepts_ = np.asarray(intercepts, dtype=np.float64)
+    # (No class is on.)
+    cdef const uint64_t[::1] bits = np.zeros(most * ((n_classes + 63) // 64), np.uint64)
+    cdef double[:, ::1] scores_ = scores, changes_ = changes
+    cdef char *factors_ = address(factor_memory)
+    cdef char *room = address(memory)
+    cdef char *block
+    cdef double total
+    cdef Py_ssize_t b, n, p, r, y, at
+    cdef int thread, team
+    with nogil, parallel(num_threads=n_threads):
+        thread = omp_get_thread_num()
+        team = omp_get_num_threads()
+        block = room + 3 * thread * most * stride
+        for b in range(
+            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
+        ):
+            n = min(most, n_rows - b * most)
+            for r in range(n):
+                for p in range(n_panels):
+                    at = p * PANEL_BYTES
+                    memcpy(
+                        block + (p * most + r) * PANEL_BYTES,
+                        &fields_[b * most + r, at], min(PANEL_BYTES, size - at),
+                    )
+            leaves.both_means(
+                block, block + most * stride, block + 2 * most * stride,
+                n_panels * most,
+            )
+            leaves.flip_logits(
+                block + most * stride, block + 2 * most * stride, most, factors_, NULL,
+                n_classes, &bits[0], NULL, n_panels, &changes_[thread, 0],
+            )
+            for r in range(n):
+                total = leaves.softplus_sum(
+                    block + r * PANEL_BYTES, most * PANEL_BYTES, n_panels
+                )
+                for y in range(n_classes):
+                    scores_[b * most + r, y] = (
+                        total + intercepts_[y] + changes_[thread, r * n_classes + y]
+                    )
     return scores

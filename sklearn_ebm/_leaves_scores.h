@@ -188,7 +188,13 @@ static void NAME(flip_logits)(const char *on, const char *off, ptrdiff_t n_rows,
         * ((n_panels / 4 + n_panels % 4) * PANEL_LANES + 1);
     for (ptrdiff_t i0 = 0; i0 < n_features; i0 += PANEL_LANES) {
         const ptrdiff_t n = n_features - i0 < PANEL_LANES ? n_features - i0 : PANEL_LANES;
-        for (ptrdiff_t k = 0; k < PANEL_LANES; k += FLIPPED)
+        /* (Nobody asks what becomes of features beyond the last; but they are numbers.) */
+        for (ptrdiff_t r = 0; n < PANEL_LANES && r < n_rows; r++)
+            for (ptrdiff_t q = n * NV; q < KEPT; q++) {
+                products[r * KEPT + q] = SPLAT(1);
+                exponents[r * KEPT + q] = AS_INT(SPLAT(0));
+            }
+        for (ptrdiff_t k = 0; k < n; k += FLIPPED)
             for (ptrdiff_t r = 0; r < n_rows; r++) {
                 const char *weights[FLIPPED];
                 for (int f = 0; f < FLIPPED; f++) { /* the last one for those beyond */

@@ -4,7 +4,7 @@
 import numpy as np
 
 from cython.parallel cimport parallel
-from libc.math cimport exp, fabs, log, log1p
+from libc.math cimport exp, fabs, log1p
 from libc.stdint cimport uint8_t
 from libc.string cimport memset
 
@@ -12,7 +12,17 @@ from ._gibbs cimport Layer
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport address, aligned
 from ._rows cimport RowBlock, Rows
-from ._simd cimport PANEL_BYTES, SCORED_ROWS, ActiveRows
+from ._simd cimport (
+    PANEL_BYTES,
+    SCORED_ROWS,
+    SOFTPLUS_BYTES,
+    SOFTPLUS_NUMBERS,
+    ActiveRows,
+    Leaves,
+    select_leaves,
+    softplus_of,
+    softplus_room,
+)
 
 from ._openmp import effective_n_threads
 
@@ -232,18 +242,19 @@ cdef double _cross_entropy(
 ) noexcept nogil:
     """sum of v_i x_i - softplus(x_i), x_i = bias_i + logits_i; not over skipped i"""
     cdef ActiveRows row = room.at(slot)
-    cdef double total = 0, product = 1, x
+    cdef const Leaves *doubles = select_leaves(sizeof(double))
+    cdef char memory[SOFTPLUS_BYTES]
+    cdef double *x = softplus_room(memory)
+    cdef double total = 0
     cdef Py_ssize_t k, i
-    # One logarithm for as many factors between 1 and 2 as a number can hold.
+    cdef int n = 0
     for i in range(n_features):
         if skipped == NULL or not skipped[i]:
-            x = bias[i] + logits[i]
-            total -= max(x, 0.0)
-            product *= 1 + exp(-fabs(x))
-        if i % 1000 == 999:
-            total -= log(product)
-            product = 1
-    total -= log(product)
+            x[n] = bias[i] + logits[i]
+            n += 1
+        if n == SOFTPLUS_NUMBERS or i == n_features - 1:
+            total -= softplus_of(doubles, x, n)
+            n = 0
     for k in range(row.length[0]):
         i = row.index[k]
         if skipped != NULL and skipped[i]:

@@ -299,3 +299,13 @@ cdef extern from "_simd.h" nogil:
 
 
 cdef const Leaves *select_leaves(int itemsize) noexcept nogil
+
+
+# Numbers of which `softplus_of` takes the sum at once: one logarithm is enough.
+cdef enum:
+    SOFTPLUS_NUMBERS = 64
+    SOFTPLUS_BYTES = 8 * SOFTPLUS_NUMBERS + PANEL_BYTES
+
+
+cdef double *softplus_room(char *memory) noexcept nogil
+cdef double softplus_of(const Leaves *leaves, double *x, int n) noexcept nogil

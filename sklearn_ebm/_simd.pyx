@@ -5,3 +5,20 @@ cdef extern from "_leaves_all.h" nogil:
 
 cdef const Leaves *select_leaves(int itemsize) noexcept nogil:
     return best_leaves(itemsize)
+
+
+cdef double *softplus_room(char *memory) noexcept nogil:
+    """Where in SOFTPLUS_BYTES bytes `softplus_of` wants its numbers."""
+    return <double *> ((<size_t> memory + PANEL_BYTES - 1) // PANEL_BYTES * PANEL_BYTES)
+
+
+cdef double softplus_of(const Leaves *leaves, double *x, int n) noexcept nogil:
+    """Sum of log(1 + exp(x)) over n numbers, by the leaves of double precision.
+
+    x has room for SOFTPLUS_NUMBERS; those of the last panel are made so low that they
+    add nothing.
+    """
+    cdef int n_panels = (n + leaves.lanes - 1) // leaves.lanes, k
+    for k in range(n, n_panels * leaves.lanes):
+        x[k] = -1e300
+    return leaves.softplus_sum(<const char *> x, PANEL_BYTES, n_panels)

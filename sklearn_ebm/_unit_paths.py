@@ -112,8 +112,11 @@ class UnitPath:
         fields = np.tile(self.base_bias, (n_rows, 1)).astype(self.dtype)
         return evaluate(self.base_units, fields, Wanted.DRAWS, key=key)
 
-    def log_weights(self, v, beta, new):
-        """Logarithm of p(v) at `new` less that at `beta`, without constants."""
+    def log_weights(self, v, fields, beta, new):
+        """Logarithm of p(v) at `new` less that at `beta`, without constants.
+
+        `fields` are those of the hidden units given v.
+        """
         x = v.astype(np.float64)
         energies = [
             evaluate(units, np.ascontiguousarray(v), Wanted.ENERGIES)
@@ -121,16 +124,18 @@ class UnitPath:
         ]
         base = weighted_sums(x, self.base_bias) - energies[0]
         model = weighted_sums(x, self.bias) - energies[1]
-        fields = self.machine.up.fields(v).astype(np.float64)
-        up = self.machine.up.units
+        fields, up = fields.astype(np.float64), self.machine.up.units
         hidden = [evaluate(up, fields * b, Wanted.LOG_PARTITIONS) for b in (beta, new)]
         return (new - beta) * (model - base) + hidden[1] - hidden[0]
 
-    def sweep(self, v, beta, key, step):
-        """Visible units after a sweep at an inverse temperature."""
+    def sweep(self, fields, beta, key, step):
+        """Visible units after a sweep at an inverse temperature.
+
+        `fields` are those of the hidden units before it.
+        """
         up, down = self.machine.up, self.machine.down
         share = self.dtype.type(beta)
-        fields = up.fields(v) * share
+        fields = fields * share
         purpose = int(Purpose.DRAW_HIDDEN)
         hidden = evaluate(up.units, fields, Wanted.DRAWS, key, step, purpose)
         units, bias = self._visible_at(beta)
@@ -151,15 +156,17 @@ class UnitPath:
         """Take states along the path; the logarithms of their weights, and states."""
         log_weights = np.zeros(len(states))
         for k in range(len(betas) - 1):
-            log_weights += self.log_weights(states, betas[k], betas[k + 1])
-            states = self.sweep(states, betas[k + 1], key, k + 1)
+            fields = self.machine.up.fields(states)
+            log_weights += self.log_weights(states, fields, betas[k], betas[k + 1])
+            states = self.sweep(fields, betas[k + 1], key, k + 1)
         return log_weights, states
 
     def anneal_back(self, states, betas, key):
         """Take samples of the model back; the logarithms of their weights."""
         log_weights = np.zeros(len(states))
         for k in range(len(betas) - 1, 0, -1):
-            log_weights += self.log_weights(states, betas[k], betas[k - 1])
+            fields = self.machine.up.fields(states)
+            log_weights += self.log_weights(states, fields, betas[k], betas[k - 1])
             if k > 1:
-                states = self.sweep(states, betas[k - 1], key, k)
+                states = self.sweep(fields, betas[k - 1], key, k)
         return log_weights

@@ -15,13 +15,21 @@
 import numpy as np
 
 from cython.parallel cimport parallel
-from libc.math cimport M_PI, cosh, exp, fabs, floor, lgamma, log, log1p, sqrt
+from libc.math cimport M_PI, cosh, exp, fabs, floor, lgamma, log, sqrt
 from libc.string cimport memcpy
 from scipy.special.cython_special cimport erfcx, log_ndtr, ndtri, ndtri_exp
 
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport address, aligned
-from ._simd cimport PANEL_BYTES, Leaves, select_leaves
+from ._simd cimport (
+    PANEL_BYTES,
+    SOFTPLUS_BYTES,
+    SOFTPLUS_NUMBERS,
+    Leaves,
+    select_leaves,
+    softplus_of,
+    softplus_room,
+)
 
 from ._openmp import effective_n_threads
 
@@ -347,7 +355,9 @@ cdef void row_draws(
         _row[double](units, leaves, <double *> row, noise, <double *> room)
 
 
-cdef double _log_partition(Units units, const real *row) noexcept nogil:
+cdef double _log_partition(
+    Units units, const Leaves *doubles, const real *row
+) noexcept nogil:
     """Sum over the units of a row of fields, less their `log_volume`."""
     cdef double total = 0, x, most, part
     cdef Group *g
@@ -355,14 +365,19 @@ cdef double _log_partition(Units units, const real *row) noexcept nogil:
     cdef Py_ssize_t b, i, j
     for k in range(units.n_groups):
         g = &units.groups[k]
+        # A spin of field x is a bit of field 2 x, but for exp(-x).
+        if g.kind == BERNOULLI:
+            total += _softplus_sum(doubles, row, g.start, g.stop, 1)
+            continue
+        if g.kind == SPIN:
+            total += _softplus_sum(doubles, row, g.start, g.stop, 2)
+            for i in range(g.start, g.stop):
+                total -= row[i]
+            continue
         for b in range((g.stop - g.start) // g.size):
             i = g.start + b * g.size
             x = row[i]
-            if g.kind == BERNOULLI:
-                total += max(x, 0.0) + log1p(exp(-fabs(x)))
-            elif g.kind == SPIN:
-                total += fabs(x) + log1p(exp(-2 * fabs(x)))
-            elif g.kind == CATEGORICAL:
+            if g.kind == CATEGORICAL:
                 most, part = x, 0
                 for j in range(i + 1, i + g.size):
                     most = max(most, <double> row[j])
@@ -378,12 +393,32 @@ cdef double _log_partition(Units units, const real *row) noexcept nogil:
     return total
 
 
+cdef double _softplus_sum(
+    const Leaves *doubles, const real *row, Py_ssize_t start, Py_ssize_t stop,
+    double scale,
+) noexcept nogil:
+    """Sum of log(1 + exp(scale x)) over row[start:stop], in double precision."""
+    cdef char memory[SOFTPLUS_BYTES]
+    cdef double *x = softplus_room(memory)
+    cdef double total = 0
+    cdef Py_ssize_t i, block, most = SOFTPLUS_NUMBERS
+    cdef int n, k
+    for block in range((stop - start + most - 1) // most):
+        i = start + block * most
+        n = <int> min(stop - i, most)
+        for k in range(n):
+            x[k] = scale * row[i + k]
+        total += softplus_of(doubles, x, n)
+    return total
+
+
 cdef double row_log_partition(
     Units units, const Leaves *leaves, const char *row
 ) noexcept nogil:
+    cdef const Leaves *doubles = select_leaves(sizeof(double))
     if leaves.itemsize == 4:
-        return _log_partition[float](units, <const float *> row)
-    return _log_partition[double](units, <const double *> row)
+        return _log_partition[float](units, doubles, <const float *> row)
+    return _log_partition[double](units, doubles, <const double *> row)
 
 
 cdef double row_energy(Units units, const real *row) noexcept nogil:
@@ -455,6 +490,7 @@ def evaluate(
     if n != units.n_units:
         raise ValueError(f"there are {units.n_units} units, not {n}")
     cdef const Leaves *leaves = select_leaves(sizeof(real))
+    cdef const Leaves *doubles = select_leaves(sizeof(double))
     dtype = np.float32 if real is float else np.float64
     per_row = wanted in (LOG_PARTITIONS, ENERGIES)
     out = np.zeros(n_rows) if per_row else np.zeros((n_rows, n), dtype)
@@ -477,7 +513,7 @@ def evaluate(
         team = omp_get_num_threads()
         for r in range(bound(n_rows, thread, team), bound(n_rows, thread + 1, team)):
             if wanted == LOG_PARTITIONS:
-                sums[r] = volume + _log_partition(units, &X[r, 0])
+                sums[r] = volume + _log_partition(units, doubles, &X[r, 0])
             elif wanted == ENERGIES:
                 sums[r] = row_energy(units, &X[r, 0])
             else:

@@ -827,8 +827,8 @@ MUTATIONS = [
     Mutation(
         "pseudo-likelihood without the visible biases",
         "_scores.pyx",
-        "x = bias[i] + logits[i]",
-        "x = logits[i]",
+        "x[n] = bias[i] + logits[i]",
+        "x[n] = logits[i]",
     ),
     Mutation(
         "pseudo-likelihood blind to which way a bit flips",
@@ -837,16 +837,10 @@ MUTATIONS = [
         "= logs[k];",
     ),
     Mutation(
-        "logarithm of the product over the last sites only",
+        "pseudo-likelihood without the last sites",
         "_scores.pyx",
-        "            total -= log(product)\n",
-        "",
-    ),
-    Mutation(
-        "one logarithm for any number of sites",
-        "_scores.pyx",
-        "if i % 1000 == 999:",
-        "if False:",
+        "if n == SOFTPLUS_NUMBERS or i == n_features - 1:",
+        "if n == SOFTPLUS_NUMBERS:",
     ),
     Mutation(
         "exponents of the last features missing",
@@ -1158,6 +1152,27 @@ MUTATIONS = [
         "_leaves_classes.h",
         "sum[q] += LARGER(x, zero);",
         "sum[q] += SELECT(x > zero, ((const V *)fields)[k], zero);",
+    ),
+    Mutation(
+        "scores of many classes: rows of a block take each other's changes",
+        "_classifier.pyx",
+        "changes_[thread, r * n_classes + y]",
+        "changes_[thread, y]",
+        tests=("tests/test_rbm_classifier.py",),
+    ),
+    Mutation(
+        "units: spins are bits of the same field",
+        "_units.pyx",
+        "_softplus_sum(doubles, row, g.start, g.stop, 2)",
+        "_softplus_sum(doubles, row, g.start, g.stop, 1)",
+        tests=("tests/test_units.py",),
+    ),
+    Mutation(
+        "pseudo-likelihood: sites of the last block are counted twice",
+        "_scores.pyx",
+        "            n = 0\n",
+        "            n = n // 2\n",
+        tests=("tests/test_kernels.py",),
     ),
     Mutation(
         "classes: the gradient forgets p(y|v)",
@@ -1606,8 +1621,8 @@ MUTATIONS = [
     Mutation(
         "log Z: weights on the way back have the wrong sign",
         "_unit_paths.py",
-        "log_weights += self.log_weights(states, betas[k], betas[k - 1])",
-        "log_weights -= self.log_weights(states, betas[k], betas[k - 1])",
+        "log_weights += self.log_weights(states, fields, betas[k], betas[k - 1])",
+        "log_weights -= self.log_weights(states, fields, betas[k], betas[k - 1])",
         tests=("tests/test_unit_models.py",),
     ),
     Mutation(

@@ -35,7 +35,7 @@ from reference import (
     random_words,
 )
 from sklearn_ebm import DBMClassifier, DBNClassifier, RBMClassifier
-from sklearn_ebm._classifier import ClassifierTrainer
+from sklearn_ebm._classifier import ClassifierTrainer, class_scores
 from sklearn_ebm._rows import Rows
 
 KEY = 0x0123456789ABCDEF
@@ -1039,3 +1039,25 @@ def test_damaged_pickle_is_refused(name, digits, labels):
     setattr(model, name, getattr(model, name)[:-1])
     with pytest.raises(ValueError, match=f"damaged: {name}"):
         pickle.loads(pickle.dumps(model))
+
+
+@pytest.mark.parametrize("size", [1, 20.5])  # by tables, and too large for these
+@pytest.mark.parametrize("shape", [(1, 4, 1), (9, 5, 17), (40, 70, 33)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_of_many_classes(dtype, shape, size):
+    n_rows, n_classes, n_hidden = shape
+    rng = generator(871)
+    fields = rng.normal(0, 5, (n_rows, n_hidden)).astype(dtype)
+    fields[0] = 300.0
+    labels = rng.uniform(-size, size, (n_hidden, n_classes)).astype(dtype)
+    labels.flat[0] = size
+    intercepts = rng.normal(size=n_classes)
+    found = class_scores(fields, labels, intercepts)
+    each = fields[:, :, np.newaxis].astype(float) + labels
+    wanted = np.logaddexp(0, each).sum(axis=1) + intercepts
+    rtol = 1e-12 if dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(found, wanted, rtol, atol=rtol * n_hidden)
+    # Each row by itself.
+    for row in range(n_rows):
+        alone = class_scores(fields[row : row + 1], labels, intercepts)
+        assert np.array_equal(alone[0], found[row])
