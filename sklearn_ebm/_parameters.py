@@ -1,5 +1,6 @@
 """Parameters of constructors: constraints, and the check that they keep to them."""
 
+from functools import cache
 from numbers import Integral
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.utils._param_validation import (
     Options,
     StrOptions,
     make_constraint,
+    validate_parameter_constraints,
 )
 
 __all__ = [
@@ -55,17 +57,25 @@ def check_parameters(estimator):
     """Refuse constructor parameters outside the estimator's constraints."""
     if get_config()["skip_parameter_validation"]:
         return
-    estimator._validate_params()
-    for name, value in estimator.get_params(deep=False).items():
+    kind, all_constraints = type(estimator), estimator._parameter_constraints
+    params = {name: getattr(estimator, name) for name in _names(kind)}
+    validate_parameter_constraints(all_constraints, params, kind.__name__)
+    for name, value in params.items():
         # (Parameters that a subclass adds may have no constraints.)
-        constraints = estimator._parameter_constraints.get(name, "no_validation")
+        constraints = all_constraints.get(name, "no_validation")
         wrong = None if constraints == "no_validation" else _wrong(value, constraints)
         if wrong:
             wanted = " or ".join(str(make_constraint(each)) for each in constraints)
             raise ValueError(
-                f"The {name!r} parameter of {type(estimator).__name__} must be "
+                f"The {name!r} parameter of {kind.__name__} must be "
                 f"{wanted}, but {wrong}. Got {value!r} instead."
             )
+
+
+@cache
+def _names(kind):
+    """Names of the parameters of a class: to look at its signature takes long."""
+    return kind._get_param_names()
 
 
 def _wrong(value, constraints):
