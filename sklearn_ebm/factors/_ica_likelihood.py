@@ -34,7 +34,7 @@ MEMORY = 7
 LEAST_CURVATURE = 0.1
 # How often a step is halved before it is given up.
 MAX_HALVINGS = 10
-# Rows for each source that are enough to come near the maximum.
+# Rows for each source that are enough to come near the maximum: as many, or half of them.
 ROWS_A_SOURCE = 250
 # Iterations of FastICA on them.
 GUESSES = 20
@@ -204,7 +204,7 @@ def maximise(Z, W, names, *, adaptive, max_iter, tol):
 def part_of(Z):
     """Some rows of Z, evenly spaced: enough to come near the maximum."""
     n_rows = max(len(Z) // 8, ROWS_A_SOURCE * Z.shape[1])
-    return np.ascontiguousarray(Z[:: max(1, len(Z) // n_rows)])
+    return np.ascontiguousarray(Z[:: -(-len(Z) // n_rows)])
 
 
 def first_guess(Z, rotation, names, adaptive):
@@ -219,7 +219,8 @@ def first_guess(Z, rotation, names, adaptive):
     variances, directions = linalg.eigh(few.T @ few / len(few))
     deviations = np.sqrt(np.maximum(variances, LEAST_VARIANCE))
     white = (directions / deviations) @ directions.T
-    fast = FastICA(whiten=False, w_init=rotation, max_iter=GUESSES, tol=1e-3)
+    start = rotation.astype(few.dtype)
+    fast = FastICA(whiten=False, w_init=start, max_iter=GUESSES, tol=1e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         W = fast.fit(few @ white).components_.astype(np.float64) @ white
