@@ -34,7 +34,7 @@ MEMORY = 7
 LEAST_CURVATURE = 0.1
 # How often a step is halved before it is given up.
 MAX_HALVINGS = 10
-# Rows for each source that are enough to come near the maximum: as many, or half of them.
+# Rows for each source that are enough to come near the maximum; half of them are, too.
 ROWS_A_SOURCE = 250
 # Iterations of FastICA on them.
 GUESSES = 20
