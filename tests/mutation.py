@@ -841,6 +841,7 @@ MUTATIONS = [
         "_scores.pyx",
         "if n == SOFTPLUS_NUMBERS or i == n_features - 1:",
         "if n == SOFTPLUS_NUMBERS:",
+        tests=("tests/test_kernels.py",),
     ),
     Mutation(
         "exponents of the last features missing",
