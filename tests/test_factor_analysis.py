@@ -1014,6 +1014,15 @@ def test_float32_is_computed_in_float64(digits):
     np.testing.assert_allclose(model.components_, wanted.components_, atol=1e-6)
 
 
+def test_factors_of_float32_have_the_digits_of_deviations_from_the_mean(digits):
+    # (Of values near 1000, neither of which float32 has.)
+    X = digits[:500] / 16 + 1000.3
+    model, rows = FactorAnalysis(5).fit(X), X.astype(np.float32)
+    wanted = model.transform(rows.astype(float))
+    assert model.transform(rows).dtype == np.float32
+    np.testing.assert_allclose(model.transform(rows), wanted, atol=2e-5)
+
+
 @pytest.mark.parametrize("solver", ["svd", "em"])
 @pytest.mark.parametrize("iteration", [1, 2, 7])
 def test_interrupt_leaves_a_usable_model(solver, iteration, digits, monkeypatch):

@@ -67,8 +67,9 @@ def _collect_complete(gaussian, X, centre):
     k = gaussian.n_components + 1
     xx, xz, zz = np.zeros(n_features), np.zeros((n_features, k)), np.zeros((k, k))
     for rows in row_blocks(n_rows, n_features, PRODUCT_BLOCK):
-        regressors = _with_ones(gaussian.factor_means(X[rows]))
-        deviation = X[rows] - centre
+        part = np.asarray(X[rows], dtype=np.float64)
+        regressors = _with_ones(gaussian.factor_means(part))
+        deviation = part - centre
         xx += np.einsum("ij,ij->j", deviation, deviation)
         xz += deviation.T @ regressors
         zz += regressors.T @ regressors

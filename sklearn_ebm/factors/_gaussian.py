@@ -2,7 +2,8 @@
 
 Every question about it is answered through its factors z ~ N(0, I), x = mean + zW +
 noise, in O(n_features * n_components) a row (the Woodbury identity); no covariance of
-the features is formed unless it is asked for. All is computed in float64.
+the features is formed unless it is asked for. All but the means of factors given whole
+rows of float32 is computed in float64.
 """
 
 from contextlib import nullcontext
@@ -91,11 +92,19 @@ class FactorGaussian:
         return found
 
     def factor_means(self, X):
-        """E[z | x] of every row, (n, n_components)."""
-        found = np.empty((len(X), self.n_components))
-        back = self.factor_covariance() @ self.scaled
+        """E[z | x] of every row, (n, n_components), in the precision of X.
+
+        Of float32 and float64, deviations from the mean have all their digits.
+        """
+        back = (self.factor_covariance() @ self.scaled * self.scale).T.astype(X.dtype)
+        mean = self.mean.astype(X.dtype)
+        rest = (self.mean - mean).astype(X.dtype)
+        found = np.empty((len(X), self.n_components), X.dtype)
         for rows in row_blocks(len(X), self.n_features):
-            found[rows] = ((X[rows] - self.mean) * self.scale) @ back.T
+            deviation = X[rows] - mean
+            if rest.any():
+                deviation -= rest
+            np.matmul(deviation, back, out=found[rows])
         return found
 
     def factor_covariance(self):
