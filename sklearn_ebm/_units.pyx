@@ -367,12 +367,13 @@ cdef double _log_partition(
         g = &units.groups[k]
         # A spin of field x is a bit of field 2 x, but for exp(-x).
         if g.kind == BERNOULLI:
-            total += _softplus_sum(doubles, row, g.start, g.stop, 1)
+            total += _softplus_sum(doubles, row, g.start, g.stop, False)
             continue
         if g.kind == SPIN:
-            total += _softplus_sum(doubles, row, g.start, g.stop, 2)
+            # log(exp(x) + exp(-x)) = |x| + log(1 + exp(-2 |x|))
+            total += _softplus_sum(doubles, row, g.start, g.stop, True)
             for i in range(g.start, g.stop):
-                total -= row[i]
+                total += fabs(<double> row[i])
             continue
         for b in range((g.stop - g.start) // g.size):
             i = g.start + b * g.size
@@ -395,9 +396,10 @@ cdef double _log_partition(
 
 cdef double _softplus_sum(
     const Leaves *doubles, const real *row, Py_ssize_t start, Py_ssize_t stop,
-    double scale,
+    bint tail,
 ) noexcept nogil:
-    """Sum of log(1 + exp(scale x)) over row[start:stop], in double precision."""
+    """Sum of log(1 + exp(x)), or with `tail` that of log(1 + exp(-2 |x|)), over
+    row[start:stop], in double precision."""
     cdef char memory[SOFTPLUS_BYTES]
     cdef double *x = softplus_room(memory)
     cdef double total = 0
@@ -407,7 +409,7 @@ cdef double _softplus_sum(
         i = start + block * most
         n = <int> min(stop - i, most)
         for k in range(n):
-            x[k] = scale * row[i + k]
+            x[k] = -2 * fabs(<double> row[i + k]) if tail else row[i + k]
         total += softplus_of(doubles, x, n)
     return total
 
