@@ -34,7 +34,7 @@ from ._openmp cimport (
     omp_get_thread_num,
     team_barrier,
 )
-from ._panels cimport address, aligned
+from ._panels cimport Panels, address, aligned
 from ._products cimport multiply
 from ._rows cimport RowBlock, Rows, lower_bound
 from ._simd cimport (
@@ -974,9 +974,10 @@ def class_scores(fields, labels, intercepts, hidden=None):
 
     Returns a float64 array (n_rows, n_classes). Each row by itself.
     """
-    small = np.abs(labels).max(initial=0) <= LARGEST_TABULATED
+    largest = np.abs(labels).max(initial=0)
+    small = largest <= LARGEST_TABULATED
     if hidden is None and small and labels.shape[1] >= FEWEST_TABULATED:
-        return _tabulated_scores(fields, labels, intercepts)
+        return _tabulated_scores(fields, labels, intercepts, largest)
     dtype = fields.dtype
     cdef const Leaves *leaves = select_leaves(dtype.itemsize)
     cdef Py_ssize_t n_rows = fields.shape[0], n_hidden = fields.shape[1]
@@ -1029,8 +1030,10 @@ def class_scores(fields, labels, intercepts, hidden=None):
     return scores
 
 
-def _tabulated_scores(fields, labels, intercepts):
+def _tabulated_scores(fields, labels, intercepts, double largest):
     """The same where exp(weights) are tables: no exponentials for units under classes.
+
+    Weights are of size `largest` at most.
 
     A label multiplies what a hidden unit adds up to, 1 + exp(field), by
     p(off) + p(on) exp(weight), both given the row alone.
@@ -1045,9 +1048,8 @@ def _tabulated_scores(fields, labels, intercepts):
     cdef int n_threads = min(n_blocks, effective_n_threads(
         <double> n_rows * n_classes * n_hidden, LEAST_WORK
     ))
-    factor_memory = aligned(n_classes * stride)
-    factors = factor_memory.view(dtype).reshape(n_classes, -1)
-    np.exp(labels.T, out=factors[:, :n_hidden])
+    cdef Panels factors = Panels.from_rows(labels)
+    np.exp(factors.view(), out=factors.view())
     # Of a thread: fields, p(on) and p(off) of a block, panel by panel.
     memory = aligned(3 * n_threads * most * stride)
     memory.view(dtype)[:] = OFF
@@ -1059,7 +1061,6 @@ def _tabulated_scores(fields, labels, intercepts):
     # (No class is on.)
     cdef const uint64_t[::1] bits = np.zeros(most * ((n_classes + 63) // 64), np.uint64)
     cdef double[:, ::1] scores_ = scores, changes_ = changes
-    cdef char *factors_ = address(factor_memory)
     cdef char *room = address(memory)
     cdef char *block
     cdef double total
@@ -1085,8 +1086,9 @@ def _tabulated_scores(fields, labels, intercepts):
                 n_panels * most,
             )
             leaves.flip_logits(
-                block + most * stride, block + 2 * most * stride, most, factors_, NULL,
-                n_classes, &bits[0], NULL, n_panels, &changes_[thread, 0],
+                block + most * stride, block + 2 * most * stride, most, factors.data,
+                factors.data, factors.stride, n_classes, &bits[0], NULL, n_hidden,
+                largest, &changes_[thread, 0],
             )
             for r in range(n):
                 total = leaves.softplus_sum(

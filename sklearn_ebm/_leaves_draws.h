@@ -2,14 +2,19 @@
    Included by _leaves.h, which defines V, NAME, ... */
 /* ---- Uniform and normal numbers ---- */
 
+/* Integers of at most MANTISSA_BITS - 1 bits as numbers. */
+INLINE V NAME(from_int)(IV n)
+{
+    return AS_REAL(AS_INT(SPLAT(ROUND_MAGIC)) + n) - (REAL)ROUND_MAGIC;
+}
+
 /* log(x) for normal x > 0, to an ulp or two: x = m 2^e with m near 1, and
    log m = 2 atanh((m - 1) / (m + 1)). */
 INLINE V NAME(log)(V x)
 {
     const IV bits = AS_INT(x);
     const IV e = (bits >> MANTISSA_BITS) - EXPONENT_ONE;
-    const V magic = SPLAT(ROUND_MAGIC);
-    V n = AS_REAL(AS_INT(magic) + e) - (REAL)ROUND_MAGIC;
+    V n = NAME(from_int)(e);
     V m = AS_REAL(bits - (e << MANTISSA_BITS));
     n = SELECT(m > (REAL)1.4142135623730951, n + (REAL)1, n);
     m = SELECT(m > (REAL)1.4142135623730951, m * (REAL)0.5, m);

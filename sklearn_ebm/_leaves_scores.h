@@ -3,7 +3,8 @@
 /* ---- Scores ---- */
 
 #define FLUSH 8 /* panels between two look-ups of a logarithm */
-#define FLIPPED 4 /* features that share a reading of the hidden means */
+/* Rows that share a reading of the weights: their products are four vectors. */
+#define FLIPPED (NV < 4 ? 4 / NV : 1)
 
 /* exp(-|x|), in (0, 1] */
 INLINE V NAME(exp_minus_abs)(V x)
@@ -99,132 +100,152 @@ INLINE void NAME(take_exponent)(V *product, IV *exponent)
     *product = AS_REAL((x & mantissa) | one);
 }
 
-/* For some features, the product over n_panels panels of off + on * weights, of every
-   lane; its exponent is taken out after every four panels, and after each of those that
-   are left over.  Panels of on and off are stride apart. */
-INLINE void NAME(flip_products)(const char *on, const char *off, ptrdiff_t stride,
-                                const char *const weights[FLIPPED],
-                                ptrdiff_t n_panels, V *products, IV *exponents)
+/* The elements of a vector that the lowest bits say, all ones. */
+INLINE IV NAME(spread_bits)(uint64_t bits)
 {
-    for (int q = 0; q < NV; q++) {
-        V x[FLIPPED];
-        IV e[FLIPPED];
-        for (int f = 0; f < FLIPPED; f++) {
-            x[f] = SPLAT(1);
-            e[f] = AS_INT(SPLAT(0));
+    IV mask = AS_INT(SPLAT(0));
+    for (int k = 0; k < LANES; k++) ((INT *)&mask)[k] = -(INT)(bits >> k & 1);
+    return mask;
+}
+
+/* products *= off + on * weight over n hidden units (a constant), for the features of a
+   panel and FLIPPED rows. The weight of a feature is the one in `down` for those rows in
+   which it is set, and else the one in `up`; down is NULL if none is set. */
+INLINE void NAME(flip_few)(const REAL *on, const REAL *off, const char *up,
+                           const char *down, const IV set[FLIPPED][NV], const int n,
+                           V products[FLIPPED][NV])
+{
+    UNROLL
+    for (int k = 0; k < n; k++) {
+        IV w[NV], other[NV];
+        UNROLL
+        for (int q = 0; q < NV; q++) {
+            w[q] = AS_INT(((const V *)(up + k * PANEL_BYTES))[q]);
+            other[q] = AS_INT(SPLAT(0));
+            if (down) other[q] = w[q] ^ AS_INT(((const V *)(down + k * PANEL_BYTES))[q]);
         }
-        ptrdiff_t p = 0;
-        for (; p + 4 <= n_panels; p += 4)
-            for (int f = 0; f < FLIPPED; f++) {
-                /* (In pairs: the processor waits for one product in four.) */
-                V y[4];
-                UNROLL
-                for (int k = 0; k < 4; k++)
-                    y[k] = ((const V *)(on + (p + k) * stride))[q]
-                            * ((const V *)(weights[f] + (p + k) * PANEL_BYTES))[q]
-                        + ((const V *)(off + (p + k) * stride))[q];
-                x[f] *= (y[0] * y[1]) * (y[2] * y[3]);
-                NAME(take_exponent)(&x[f], &e[f]);
-            }
-        for (; p < n_panels; p++)
-            for (int f = 0; f < FLIPPED; f++) {
-                x[f] *= ((const V *)(on + p * stride))[q]
-                        * ((const V *)(weights[f] + p * PANEL_BYTES))[q]
-                    + ((const V *)(off + p * stride))[q];
-                NAME(take_exponent)(&x[f], &e[f]);
-            }
+        UNROLL
         for (int f = 0; f < FLIPPED; f++) {
-            products[f * NV + q] = x[f];
-            exponents[f * NV + q] = e[f];
+            const REAL a = off[f * PANEL_LANES + k], b = on[f * PANEL_LANES + k];
+            UNROLL
+            for (int q = 0; q < NV; q++)
+                products[f][q] *= a + b * AS_REAL(w[q] ^ (other[q] & set[f][q]));
         }
     }
 }
 
-/* Logarithms of the products over the lanes of PANEL_LANES rows that flip_products
-   has filled; lanes of rows become rows of lanes first. */
-INLINE void NAME(log_products)(const V *products, const IV *exponents, double bias,
-                               double *logs)
+/* The same over n hidden units, the first of which is that of a panel, or all are of
+   one; panels of on and off are `size` numbers apart. */
+INLINE void NAME(flip)(const REAL *on, const REAL *off, ptrdiff_t size, const char *up,
+                       const char *down, const IV (*set)[NV], ptrdiff_t n,
+                       V (*products)[NV])
 {
-    V turned[PANEL_LANES * NV], x[NV], log[NV];
-    IV turned_exponents[PANEL_LANES * NV], e[NV];
-    NAME(transpose_tile)((const char *)products, (char *)turned);
-    NAME(transpose_tile)((const char *)exponents, (char *)turned_exponents);
-    for (int q = 0; q < NV; q++) {
-        x[q] = turned[q];
-        e[q] = turned_exponents[q];
-        for (int k = 1; k < PANEL_LANES; k++) {
-            x[q] *= turned[k * NV + q];
-            e[q] += turned_exponents[k * NV + q];
+    V x[FLIPPED][NV];
+    IV s[FLIPPED][NV];
+    for (int f = 0; f < FLIPPED; f++)
+        for (int q = 0; q < NV; q++) {
+            x[f][q] = products[f][q];
+            s[f][q] = set[f][q];
         }
-        NAME(take_exponent)(&x[q], &e[q]);
-        log[q] = NAME(log)(x[q]);
+    for (ptrdiff_t j = 0; j < n; j += 4) {
+        const ptrdiff_t at = j / PANEL_LANES * size + j % PANEL_LANES;
+        const char *j_up = up + j * PANEL_BYTES;
+        const char *j_down = down ? down + j * PANEL_BYTES : NULL;
+        if (n - j >= 4)
+            NAME(flip_few)(on + at, off + at, j_up, j_down, s, 4, x);
+        else if (n - j == 3)
+            NAME(flip_few)(on + at, off + at, j_up, j_down, s, 3, x);
+        else if (n - j == 2)
+            NAME(flip_few)(on + at, off + at, j_up, j_down, s, 2, x);
+        else
+            NAME(flip_few)(on + at, off + at, j_up, j_down, s, 1, x);
     }
-    for (int k = 0; k < PANEL_LANES; k++)
-        logs[k] = (double)((REAL *)log)[k]
-            + 0.69314718055994530942 * ((double)((INT *)e)[k] - bias);
+    for (int f = 0; f < FLIPPED; f++)
+        for (int q = 0; q < NV; q++) products[f][q] = x[f][q];
 }
 
 /* Log-odds, less their biases, of the features that are 0 or 1, given the others.
-   on, off: (n_panels, n_rows) panel rows, p(h = 1 | v) and p(h = 0 | v), n_rows at most
-   SCORED_ROWS.
-   up, down: (n_features, n_panels) panel rows of exp(W) and exp(-W), |W| <= 20.
+   on, off: (n_panels, n_rows) panel rows, p(h = 1 | v) and p(h = 0 | v), of n_units
+   hidden units; n_rows <= SCORED_ROWS, as many may be read, whatever is there.
+   up, down: panels, `stride` bytes apart, of exp(W) and exp(-W), in which a hidden unit
+   has a row and a feature a column; |W| is `largest` at most, and that 20.
    values: (n_rows, n_features), or NULL if all are 0 or 1 as bits says.
    Turning feature i on changes the softplus of a hidden unit by
    log(off + on exp(W)), turning it off by log(off + on exp(-W)).  The products
    over the hidden units are kept as mantissas and exponents, so that one logarithm
-   is enough, and PANEL_LANES features are kept for each row until it is taken. */
+   is enough. */
 static void NAME(flip_logits)(const char *on, const char *off, ptrdiff_t n_rows,
-                              const char *up, const char *down,
+                              const char *up, const char *down, ptrdiff_t stride,
                               ptrdiff_t n_features, const uint64_t *bits,
-                              const void *values, ptrdiff_t n_panels,
+                              const void *values, ptrdiff_t n_units, double largest,
                               double *logits)
 {
-    enum { KEPT = PANEL_LANES * NV };
-    V products[SCORED_ROWS * KEPT];
-    IV exponents[SCORED_ROWS * KEPT];
-    double logs[PANEL_LANES];
-    const ptrdiff_t n_words = (n_features + 63) / 64;
-    const double bias = (double)EXPONENT_ONE
-        * ((n_panels / 4 + n_panels % 4) * PANEL_LANES + 1);
+    const ptrdiff_t n_words = (n_features + 63) / 64, size = n_rows * PANEL_LANES;
+    ptrdiff_t often = 64; /* units after which the products are numbers yet */
+    while (often > 4 && often * largest > EXP_LIMIT - 7) often /= 2;
     for (ptrdiff_t i0 = 0; i0 < n_features; i0 += PANEL_LANES) {
         const ptrdiff_t n = n_features - i0 < PANEL_LANES ? n_features - i0 : PANEL_LANES;
-        /* (Nobody asks what becomes of features beyond the last; but they are numbers.) */
-        for (ptrdiff_t r = 0; n < PANEL_LANES && r < n_rows; r++)
-            for (ptrdiff_t q = n * NV; q < KEPT; q++) {
-                products[r * KEPT + q] = SPLAT(1);
-                exponents[r * KEPT + q] = AS_INT(SPLAT(0));
+        const char *panel_up = up + i0 / PANEL_LANES * stride;
+        const char *panel_down = down + i0 / PANEL_LANES * stride;
+        V product[SCORED_ROWS][NV];
+        IV exponent[SCORED_ROWS][NV], set[SCORED_ROWS][NV];
+        uint64_t any[SCORED_ROWS / FLIPPED]; /* of the rows that go together */
+        INT bias = 0; /* of the exponents */
+        memset(any, 0, sizeof any);
+        for (ptrdiff_t r = 0; r < SCORED_ROWS; r++) {
+            const uint64_t flags = bits[r * n_words + i0 / 64] >> (i0 % 64)
+                & (((uint64_t)1 << PANEL_LANES) - 1);
+            any[r / FLIPPED] |= flags;
+            for (int q = 0; q < NV; q++) {
+                set[r][q] = NAME(spread_bits)(flags >> (q * LANES));
+                exponent[r][q] = AS_INT(SPLAT(0));
+                product[r][q] = SPLAT(1);
             }
-        for (ptrdiff_t k = 0; k < n; k += FLIPPED)
-            for (ptrdiff_t r = 0; r < n_rows; r++) {
-                const char *weights[FLIPPED];
-                for (int f = 0; f < FLIPPED; f++) { /* the last one for those beyond */
-                    const ptrdiff_t i = i0 + (k + f < n ? k + f : n - 1);
-                    const int set = bits[r * n_words + i / 64] >> (i % 64) & 1;
-                    weights[f] = (set ? down : up) + i * n_panels * PANEL_BYTES;
-                }
-                NAME(flip_products)(on + r * PANEL_BYTES, off + r * PANEL_BYTES,
-                                    n_rows * PANEL_BYTES, weights, n_panels,
-                                    products + r * KEPT + k * NV,
-                                    exponents + r * KEPT + k * NV);
+        }
+        for (ptrdiff_t j0 = 0; j0 < n_units; j0 += often) {
+            const ptrdiff_t left = n_units - j0 < often ? n_units - j0 : often;
+            const ptrdiff_t to = j0 / PANEL_LANES * size + j0 % PANEL_LANES;
+            const char *j_up = panel_up + j0 * PANEL_BYTES;
+            const char *j_down = panel_down + j0 * PANEL_BYTES;
+            for (ptrdiff_t r = 0; r < n_rows; r += FLIPPED) {
+                const REAL *r_on = (const REAL *)on + to + r * PANEL_LANES;
+                const REAL *r_off = (const REAL *)off + to + r * PANEL_LANES;
+                /* (The compiler makes one of which nothing is chosen.) */
+                if (any[r / FLIPPED])
+                    NAME(flip)(r_on, r_off, size, j_up, j_down, set + r, left,
+                               product + r);
+                else
+                    NAME(flip)(r_on, r_off, size, j_up, NULL, set + r, left,
+                               product + r);
+                for (int f = 0; f < FLIPPED; f++)
+                    for (int q = 0; q < NV; q++)
+                        NAME(take_exponent)(&product[r + f][q], &exponent[r + f][q]);
             }
+            bias += EXPONENT_ONE;
+        }
         for (ptrdiff_t r = 0; r < n_rows; r++) {
-            NAME(log_products)(products + r * KEPT, exponents + r * KEPT, bias, logs);
-            for (ptrdiff_t k = 0; k < n; k++) {
-                const ptrdiff_t i = i0 + k, at = r * n_features + i;
-                const int set = bits[r * n_words + i / 64] >> (i % 64) & 1;
-                if (values && set && ((const REAL *)values)[at] != (REAL)1) continue;
-                logits[at] = set ? -logs[k] : logs[k];
+            const ptrdiff_t first = r * n_features + i0;
+            const REAL *v = values ? (const REAL *)values + first : NULL;
+            V change[NV];
+            for (int q = 0; q < NV; q++) {
+                const V up_change = NAME(log)(product[r][q])
+                    + NAME(from_int)(exponent[r][q] - bias) * (REAL)0.69314718055994531;
+                change[q] = AS_REAL(AS_INT(up_change) ^ (set[r][q] & SIGN_BIT));
             }
+            for (ptrdiff_t k = 0; k < n; k++)
+                if (!v || v[k] == 0 || v[k] == 1)
+                    logits[first + k] = (double)((const REAL *)change)[k];
         }
     }
 }
 
-/* The same for values of any size: fields (n_panels, n_rows) panel rows, weights
-   (n_features, n_panels) panel rows, values (n_rows, n_features).  With `rest`
-   only for the values that are neither 0 nor 1. */
+/* The same for values of any size: fields (n_panels, n_rows) panel rows, panels of
+   weights, `stride` bytes apart, in which a feature has a row and a hidden unit a column,
+   values (n_rows, n_features).  With `rest` only for the values that are neither 0 nor
+   1. */
 static void NAME(shift_logits)(const char *fields, ptrdiff_t n_rows,
-                               const char *weights, ptrdiff_t n_features,
-                               const void *values, int rest,
+                               const char *weights, ptrdiff_t stride,
+                               ptrdiff_t n_features, const void *values, int rest,
                                ptrdiff_t n_panels, double *logits)
 {
     for (ptrdiff_t i = 0; i < n_features; i++)
@@ -240,8 +261,8 @@ static void NAME(shift_logits)(const char *fields, ptrdiff_t n_rows,
                 }
                 for (ptrdiff_t p = p0; p < p0 + FLUSH && p < n_panels; p++)
                     for (int q = 0; q < NV; q++) {
-                        V w = ((const V *)(weights + (i * n_panels + p)
-                                           * PANEL_BYTES))[q];
+                        V w = ((const V *)(weights + p * stride
+                                           + i * PANEL_BYTES))[q];
                         V f = ((const V *)(fields + (p * n_rows + r)
                                            * PANEL_BYTES))[q];
                         V x0 = f - w * v, x1 = f + w * ((REAL)1 - v);

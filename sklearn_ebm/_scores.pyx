@@ -10,7 +10,7 @@ from libc.string cimport memset
 
 from ._gibbs cimport Layer
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
-from ._panels cimport address, aligned
+from ._panels cimport Panels, address, aligned
 from ._rows cimport RowBlock, Rows
 from ._simd cimport (
     PANEL_BYTES,
@@ -39,6 +39,14 @@ cdef inline double softplus(double x) noexcept nogil:
     return max(x, 0.0) + log1p(exp(-fabs(x)))
 
 
+cdef exp_panels(matrix):
+    """exp(matrix) and exp(-matrix) as panels."""
+    up, down = Panels.from_rows(matrix), Panels(*matrix.shape, matrix.dtype)
+    np.exp(up.view(), out=up.view())
+    np.reciprocal(up.view(), out=down.view())
+    return up, down
+
+
 cdef class Scorer:
     """What scoring a block of rows needs, for each of some threads."""
 
@@ -46,14 +54,15 @@ cdef class Scorer:
     cdef Layer up
     cdef RowBlock room
     cdef bint pseudo, ratio, tabulated
+    # Of the weights.
+    cdef double largest
     cdef const double[::1] bias
     # Sites that do not count, or an empty array.
     cdef const uint8_t[:, ::1] skipped
     cdef double[:, ::1] logits
-    cdef list memory
-    cdef const char *weights
-    cdef const char *exp_weights
-    cdef const char *exp_minus
+    cdef object memory
+    # Rows are hidden units: the features that are looked at together are side by side.
+    cdef Panels exp_weights, exp_minus
     cdef char *scratch
     cdef Py_ssize_t scratch_size, field_size
 
@@ -68,35 +77,15 @@ cdef class Scorer:
         self.scratch_size = 3 * self.field_size + (
             BLOCK * (rows.n_columns + 8) * rows.dtype.itemsize + 63
         ) // 64 * 64
-        self.memory = [aligned(n_threads * self.scratch_size)]
-        self.scratch = address(self.memory[0])
+        self.memory = aligned(n_threads * self.scratch_size)
+        self.scratch = address(self.memory)
         if not self.pseudo:
             return
         self.logits = np.empty((n_threads * BLOCK, rows.n_columns))
-        self.tabulated = np.abs(components).max() <= LARGEST_TABULATED
-        # (Neither more tables nor more passes over them than are needed: of few rows
-        # they are most of the work.)
-        if not (rows.binary and self.tabulated):
-            memory, weights = self._table()
-            weights[:, : up.n_units] = components.T
-            self.weights = address(memory)
+        self.largest = np.abs(components).max()
+        self.tabulated = self.largest <= LARGEST_TABULATED
         if self.tabulated:
-            memory, factors = self._table()
-            factors[:, : up.n_units] = components.T
-            np.exp(factors, out=factors)
-            self.exp_weights = address(memory)
-            memory, inverses = self._table()
-            np.reciprocal(factors, out=inverses)
-            self.exp_minus = address(memory)
-
-    def _table(self):
-        """Memory for a number of every feature and (padded) hidden unit, as bytes and
-        as numbers, which are zeros."""
-        dtype = self.rows.dtype
-        shape = self.rows.n_columns, self.up.n_panels * self.up.leaves.lanes
-        memory = aligned(np.prod(shape) * dtype.itemsize)
-        self.memory.append(memory)
-        return memory, memory.view(dtype).reshape(shape)
+            self.exp_weights, self.exp_minus = exp_panels(components)
 
     cdef void block(
         self, Py_ssize_t first, Py_ssize_t n, int thread, double *scores
@@ -150,15 +139,16 @@ cdef class Scorer:
                 _scatter(self.room, slot + r, n_features,
                          values + r * n_features * self.room.itemsize)
             self.up.leaves.shift_logits(
-                fields, n, self.weights, n_features, values, self.tabulated,
-                n_panels, &self.logits[slot, 0],
+                fields, n, self.up.panels(0, n_panels, NULL), self.up.stride(),
+                n_features, values, self.tabulated, n_panels, &self.logits[slot, 0],
             )
         if self.tabulated:
             self.up.leaves.both_means(fields, on, off, n_panels * n)
             self.up.leaves.flip_logits(
-                on, off, n, self.exp_weights, self.exp_minus, n_features,
+                on, off, n, self.exp_weights.data, self.exp_minus.data,
+                self.exp_weights.stride, n_features,
                 self.room.bits + slot * self.rows.n_words, values if rest else NULL,
-                n_panels, &self.logits[slot, 0],
+                self.up.n_units, self.largest, &self.logits[slot, 0],
             )
 
 

@@ -195,9 +195,9 @@ typedef struct {
     void (*end_gains)(char *, ptrdiff_t, double *);
     double (*softplus_sum)(const char *, ptrdiff_t, ptrdiff_t);
     void (*flip_logits)(const char *, const char *, ptrdiff_t, const char *,
-                        const char *, ptrdiff_t, const uint64_t *, const void *,
-                        ptrdiff_t, double *);
-    void (*shift_logits)(const char *, ptrdiff_t, const char *, ptrdiff_t,
+                        const char *, ptrdiff_t, ptrdiff_t, const uint64_t *,
+                        const void *, ptrdiff_t, double, double *);
+    void (*shift_logits)(const char *, ptrdiff_t, const char *, ptrdiff_t, ptrdiff_t,
                          const void *, int, ptrdiff_t, double *);
     void (*uniforms)(char *, ptrdiff_t, uint64_t, uint64_t, uint32_t, uint32_t);
     void (*normals)(char *, ptrdiff_t, uint64_t, uint64_t, uint32_t, uint32_t);

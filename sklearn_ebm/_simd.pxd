@@ -202,12 +202,13 @@ cdef extern from "_simd.h" nogil:
         ) noexcept nogil
         void (*flip_logits)(
             const char *on, const char *off, Py_ssize_t n_rows, const char *up,
-            const char *down, Py_ssize_t n_features, const uint64_t *bits,
-            const void *values, Py_ssize_t n_panels, double *logits,
+            const char *down, Py_ssize_t stride, Py_ssize_t n_features,
+            const uint64_t *bits, const void *values, Py_ssize_t n_units,
+            double largest, double *logits,
         ) noexcept nogil
         void (*shift_logits)(
             const char *fields, Py_ssize_t n_rows, const char *weights,
-            Py_ssize_t n_features, const void *values, bint rest,
+            Py_ssize_t stride, Py_ssize_t n_features, const void *values, bint rest,
             Py_ssize_t n_panels, double *logits,
         ) noexcept nogil
         int32_t (*list_bits)(

@@ -833,8 +833,9 @@ MUTATIONS = [
     Mutation(
         "pseudo-likelihood blind to which way a bit flips",
         "_leaves_scores.h",
-        "= set ? -logs[k] : logs[k];",
-        "= logs[k];",
+        "AS_INT(up_change) ^ (set[r][q] & SIGN_BIT)",
+        "AS_INT(up_change)",
+        tests=("tests/test_kernels.py",),
     ),
     Mutation(
         "pseudo-likelihood without the last sites",
@@ -844,16 +845,39 @@ MUTATIONS = [
         tests=("tests/test_kernels.py",),
     ),
     Mutation(
-        "exponents of the last features missing",
+        "exponents of flips unbiased once",
         "_leaves_scores.h",
-        "e[q] += turned_exponents[k * NV + q];",
-        "if (k < PANEL_LANES - 1) e[q] += turned_exponents[k * NV + q];",
+        "bias += EXPONENT_ONE;",
+        "bias = EXPONENT_ONE;",
+        tests=("tests/test_kernels.py",),
     ),
     Mutation(
-        "flips of features share their weights",
+        "products of flips overflow",
         "_leaves_scores.h",
-        "* ((const V *)(weights[f] + (p + k) * PANEL_BYTES))[q]",
-        "* ((const V *)(weights[0] + (p + k) * PANEL_BYTES))[q]",
+        "while (often > 4 && often * largest > EXP_LIMIT - 7) often /= 2;",
+        "",
+        tests=("tests/test_kernels.py",),
+    ),
+    Mutation(
+        "flips on and off by the last of rows alone",
+        "_leaves_scores.h",
+        "any[r / FLIPPED] |= flags;",
+        "any[r / FLIPPED] = flags;",
+        tests=("tests/test_kernels.py",),
+    ),
+    Mutation(
+        "the last hidden units of three are two in flips",
+        "_leaves_scores.h",
+        "NAME(flip_few)(on + at, off + at, j_up, j_down, s, 3, x);",
+        "NAME(flip_few)(on + at, off + at, j_up, j_down, s, 2, x);",
+        tests=("tests/test_kernels.py",),
+    ),
+    Mutation(
+        "flips of rows share what is set",
+        "_leaves_scores.h",
+        "w[q] ^ (other[q] & set[f][q])",
+        "w[q] ^ (other[q] & set[0][q])",
+        tests=("tests/test_kernels.py",),
     ),
     Mutation(
         "pseudo-likelihood loses small probabilities",
@@ -864,8 +888,9 @@ MUTATIONS = [
     Mutation(
         "pseudo-likelihood takes values for bits",
         "_leaves_scores.h",
-        "if (values && set",
-        "if (0 && values && set",
+        "if (!v || v[k] == 0 || v[k] == 1)",
+        "if (1)",
+        tests=("tests/test_kernels.py",),
     ),
     Mutation(
         "pseudo-likelihood of values with the wrong remainder",
@@ -1164,8 +1189,8 @@ MUTATIONS = [
     Mutation(
         "units: spins are bits of the same field",
         "_units.pyx",
-        "_softplus_sum(doubles, row, g.start, g.stop, 2)",
-        "_softplus_sum(doubles, row, g.start, g.stop, 1)",
+        "x[k] = -2 * fabs(<double> row[i + k]) if tail else row[i + k]",
+        "x[k] = -fabs(<double> row[i + k]) if tail else row[i + k]",
         tests=("tests/test_units.py",),
     ),
     Mutation(
@@ -1776,6 +1801,13 @@ MUTATIONS = [
         tests=("tests/test_missing.py",),
     ),
     # ---- Linear factor models ----
+    Mutation(
+        "factors: deviations from a mean of few digits",
+        "factors/_gaussian.py",
+        "deviation -= rest",
+        "deviation -= 0 * rest",
+        tests=("tests/test_factor_analysis.py",),
+    ),
     Mutation(
         "factors: factors have no variance given the features",
         "factors/_em.py",
