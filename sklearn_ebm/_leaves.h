@@ -171,7 +171,7 @@ static const Leaves NAME(leaves) = {
     LEAF(transpose), LEAF(pack), LEAF(unpack), LEAF(subset_sums),
     LEAF(pair_sums), LEAF(scale_rows),
     LEAF(project), LEAF(weigh_rows), LEAF(feature_sums), LEAF(update_panels),
-    LEAF(visible_step), LEAF(nonzero_bits), LEAF(temper), LEAF(gain),
+    LEAF(visible_step), LEAF(nonzero_bits), LEAF(enter_range), LEAF(temper), LEAF(gain),
     LEAF(start_gains), LEAF(end_gains), LEAF(softplus_sum), LEAF(flip_logits),
     LEAF(shift_logits), LEAF(uniforms), LEAF(normals), LEAF(exponential),
     LEAF(step_row), LEAF(share_rows), LEAF(scale_row), LEAF(list_changes),

@@ -338,6 +338,39 @@ static void NAME(nonzero_bits)(const char *values, ptrdiff_t n, uint64_t *words)
     }
 }
 
+/* Enter n values into a range; whether all of them are 1. NaN is not finite, and no more
+   than that. */
+static int NAME(enter_range)(const void *values, ptrdiff_t n, double *low, double *high,
+                             int *finite)
+{
+    const REAL *x = values;
+    V least = SPLAT((REAL)*low), most = SPLAT((REAL)*high), odd = SPLAT(0);
+    IV ones = AS_INT(SPLAT(0)) == 0;
+    ptrdiff_t k = 0;
+    for (; k + LANES <= n; k += LANES) {
+        V y;
+        memcpy(&y, x + k, sizeof y);
+        least = SMALLER(y, least);
+        most = LARGER(y, most);
+        odd += y - y;
+        ones &= y == 1;
+    }
+    int all = 1;
+    for (int q = 0; q < LANES; q++) {
+        if (((REAL *)&least)[q] < *low) *low = ((REAL *)&least)[q];
+        if (((REAL *)&most)[q] > *high) *high = ((REAL *)&most)[q];
+        *finite &= ((REAL *)&odd)[q] == 0;
+        all &= ((INT *)&ones)[q] != 0;
+    }
+    for (; k < n; k++) {
+        if (x[k] < *low) *low = x[k];
+        if (x[k] > *high) *high = x[k];
+        *finite &= x[k] - x[k] == 0;
+        all &= x[k] == 1;
+    }
+    return all;
+}
+
 /* ---- Transposition of a square of panel rows ---- */
 
 #ifdef VECTORS

@@ -1,9 +1,11 @@
 # Rows of data, read as they are (see _rows.pyx).
+cimport cython
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from ._simd cimport ActiveRows, Leaves
 
 
+@cython.final
 cdef class Rows:
     cdef readonly Py_ssize_t n_rows, n_columns, n_words
     cdef readonly object dtype
@@ -50,6 +52,7 @@ cdef struct Range:
     bint finite
 
 
+@cython.final
 cdef class RowBlock:
     # Room for some rows that have been read: bits, lists and their values, or all
     # values in their places.
@@ -59,6 +62,7 @@ cdef class RowBlock:
     cdef uint32_t first_pair
     cdef Py_ssize_t n_words
     cdef int itemsize
+    cdef const Leaves *leaves
     cdef char *scratch
     cdef Py_ssize_t scratch_size
     cdef list memory

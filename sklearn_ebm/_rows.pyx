@@ -5,6 +5,7 @@
 import numpy as np
 import scipy.sparse as sp
 
+cimport cython
 from cython.parallel cimport parallel
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -48,6 +49,7 @@ def canonical(X):
     return X
 
 
+@cython.final
 cdef class Rows:
     """Rows of a dense array or a CSR matrix, as values of a computing dtype.
 
@@ -287,22 +289,20 @@ cdef class Rows:
         cdef Py_ssize_t row
         cdef ActiveRows active = room.at(thread)
         cdef int32_t k
-        # (Not in `found` itself: these stay in registers.)
-        cdef double x, low = INFINITY, high = -INFINITY
-        cdef bint ones = True
+        cdef double low = INFINITY, high = -INFINITY
+        cdef bint ones = True, finite = True
         for row in range(
             block * SCAN_BLOCK, min(self.n_rows, (block + 1) * SCAN_BLOCK)
         ):
             room.read(self, thread, row, thread)
+            ones &= room.leaves.enter_range(
+                active.value, active.length[0], &low, &high, &finite
+            )
             for k in range(active.length[0]):
                 if self.is_double:
-                    x = (<double *> active.value)[k]
+                    sums[active.index[k]] += (<double *> active.value)[k]
                 else:
-                    x = (<float *> active.value)[k]
-                low = min(low, x)
-                high = max(high, x)
-                ones = ones and x == 1
-                sums[active.index[k]] += x
+                    sums[active.index[k]] += (<float *> active.value)[k]
             found[2] += active.length[0]
             if ones and bits != NULL:
                 memcpy(bits + row * self.n_words, room.bits + thread * self.n_words,
@@ -310,6 +310,7 @@ cdef class Rows:
         found[0], found[1], found[3] = low, high, ones
 
 
+@cython.final
 cdef class RowBlock:
     """Room for n_slots rows, read by up to n_threads threads at a time.
 
@@ -320,6 +321,7 @@ cdef class RowBlock:
         self, Rows rows, Py_ssize_t n_slots, int n_threads, bint dense=False
     ):
         self.itemsize = rows.dtype.itemsize
+        self.leaves = select_leaves(self.itemsize)
         self.n_words = rows.n_words
         self.active.stride = rows.n_columns
         if dense:
@@ -385,24 +387,18 @@ cdef class RowBlock:
     cdef bint note(self, Py_ssize_t slot, Py_ssize_t n, Range *found) noexcept nogil:
         """Enter the values of n rows into a range; whether all are 0 or 1."""
         cdef ActiveRows rows = self.at(slot)
-        cdef Py_ssize_t r, k, length = rows.stride
+        cdef Py_ssize_t r, length = rows.stride
         cdef const void *values
-        cdef double x, low = found.minimum, high = found.maximum
-        cdef bint ones = True, finite = found.finite
+        cdef bint ones = True
         for r in range(n):
             rows = self.at(slot + r)
             values = rows.dense
             if self.dense == NULL:
                 values, length = rows.value, rows.length[0]
             if length < rows.stride:
-                low, high = min(low, 0.0), max(high, 0.0)
-            for k in range(length):
-                if self.itemsize == 4:
-                    x = (<const float *> values)[k]
-                else:
-                    x = (<const double *> values)[k]
-                ones = ones and x == 1
-                low, high = min(low, x), max(high, x)
-                finite = finite and x - x == 0
-        found.minimum, found.maximum, found.finite = low, high, finite
+                found.minimum = min(found.minimum, 0.0)
+                found.maximum = max(found.maximum, 0.0)
+            ones &= self.leaves.enter_range(
+                values, length, &found.minimum, &found.maximum, &found.finite
+            )
         return ones

@@ -188,6 +188,7 @@ typedef struct {
     void (*update_panels)(const PanelUpdate *, int);
     void (*visible_step)(const VisibleUpdate *, ptrdiff_t, ptrdiff_t);
     void (*nonzero_bits)(const char *, ptrdiff_t, uint64_t *);
+    int (*enter_range)(const void *, ptrdiff_t, double *, double *, int *);
     void (*temper)(char *, ptrdiff_t, const char *, const double *);
     void (*gain)(char *, ptrdiff_t, const char *, const double *,
                  const double *, int, char *);

@@ -186,6 +186,9 @@ cdef extern from "_simd.h" nogil:
         void (*nonzero_bits)(
             const char *values, Py_ssize_t n, uint64_t *words
         ) noexcept nogil
+        bint (*enter_range)(
+            const void *values, Py_ssize_t n, double *low, double *high, bint *finite
+        ) noexcept nogil
         void (*temper)(
             char *fields, Py_ssize_t n, const char *base, const double *betas
         ) noexcept nogil
@@ -300,6 +303,13 @@ cdef extern from "_simd.h" nogil:
 
 
 cdef const Leaves *select_leaves(int itemsize) noexcept nogil
+
+
+cdef inline Py_ssize_t n_panels_of(
+    Py_ssize_t n_columns, const Leaves *leaves
+) noexcept nogil:
+    """Panels that hold so many columns."""
+    return (n_columns + leaves.lanes - 1) // leaves.lanes
 
 
 # Numbers of which `softplus_of` takes the sum at once: one logarithm is enough.
