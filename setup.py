@@ -27,6 +27,7 @@ KERNELS = [
     "_unit_trainer",
     "_sparse_codes",
     "_classifier",
+    "_class_scores",
     "_ica",
     "_factor_scores",
 ]

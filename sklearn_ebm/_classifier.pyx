@@ -1,4 +1,4 @@
-# Training of a classification RBM, and its probabilities of the classes.
+# Training of a classification RBM.
 #
 # One minibatch, in phases that all threads do together, each on its own rows or
 # its own block of units:
@@ -23,8 +23,7 @@
 import numpy as np
 
 from cython.parallel cimport parallel
-from libc.math cimport exp, log
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from ._gibbs cimport BLOCK, DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE, share_in_average
@@ -34,17 +33,18 @@ from ._openmp cimport (
     omp_get_thread_num,
     team_barrier,
 )
-from ._panels cimport Panels, address, aligned
+from ._panels cimport address, aligned
 from ._products cimport multiply
 from ._rows cimport RowBlock, Rows, lower_bound
 from ._simd cimport (
     PANEL_BYTES,
-    SCORED_ROWS,
     ActiveRows,
     Leaves,
+    n_panels_of,
     random_words,
     select_leaves,
 )
+from ._vectors cimport softmax
 
 from ._openmp import effective_n_threads
 from ._products import single_threaded_products
@@ -66,11 +66,6 @@ cdef enum:
 
 # The field of padding units.
 cdef double OFF = -1e4
-# Weights of labels up to this size leave room for the product of four factors
-# exp(|weight|).
-cdef double LARGEST_TABULATED = 20.0
-# Classes from which on the tables save time.
-cdef Py_ssize_t FEWEST_TABULATED = 4
 # Share of non-zeros above which dense products are faster than lists.
 cdef double DENSE = 0.75
 
@@ -82,24 +77,6 @@ cdef struct Parts:
     char *hidden
     char *visible
     char *label
-
-
-cdef Py_ssize_t _n_panels(Py_ssize_t n, const Leaves *leaves) noexcept nogil:
-    return (n + leaves.lanes - 1) // leaves.lanes
-
-
-cdef double _softmax(double *x, Py_ssize_t n) noexcept nogil:
-    """exp(x) / sum exp(x) in place; returns the logarithm of the sum."""
-    cdef Py_ssize_t k
-    cdef double most = x[0], total = 0
-    for k in range(1, n):
-        most = max(most, x[k])
-    for k in range(n):
-        x[k] = exp(x[k] - most)
-        total += x[k]
-    for k in range(n):
-        x[k] /= total
-    return most + log(total)
 
 
 cdef Py_ssize_t _draw_label(
@@ -206,12 +183,12 @@ cdef class ClassifierTrainer:
         if generative == 0:
             self.n_passes = (self.batch_size + BLOCK - 1) // BLOCK
         self.listed = rows.density < DENSE
-        self.hidden_panels = _n_panels(self.n_hidden, self.leaves)
+        self.hidden_panels = n_panels_of(self.n_hidden, self.leaves)
         if self.hidden_panels >= 8:
             # Rows an odd number of cache lines apart do not crowd each other out.
             self.hidden_panels |= 1
-        self.visible_panels = _n_panels(self.n_visible, self.leaves)
-        self.label_panels = _n_panels(self.n_classes, self.leaves)
+        self.visible_panels = n_panels_of(self.n_visible, self.leaves)
+        self.label_panels = n_panels_of(self.n_classes, self.leaves)
         self.hidden_stride = <int> self.hidden_panels * self.leaves.lanes
         self.visible_stride = <int> self.visible_panels * self.leaves.lanes
         self.label_stride = <int> self.label_panels * self.leaves.lanes
@@ -600,7 +577,7 @@ cdef class ClassifierTrainer:
                 best = y
         if code >= 0:
             own = p[code]
-        log_sum = _softmax(p, self.n_classes)
+        log_sum = softmax(p, self.n_classes)
         memset(row, 0, stride)
         for y in range(self.n_classes):
             if code < 0:
@@ -714,7 +691,7 @@ cdef class ClassifierTrainer:
             for y in range(self.n_classes):
                 p[y] = self._at(self.label_fields + r * stride, y)
                 p[y] += self._at(parts.label, y)
-            _softmax(p, self.n_classes)
+            softmax(p, self.n_classes)
             self.label_draws[r] = <int32_t> _draw_label(
                 p, self.n_classes, self.key, self.step + sweep, row0 + <uint32_t> r,
                 DRAW_LABEL,
@@ -962,140 +939,3 @@ cdef class ClassifierTrainer:
                 self.log_likelihood += self.scores[r]
                 self.n_hits += self.hits[r]
                 self.n_labelled += 1
-
-
-def class_scores(fields, labels, intercepts, hidden=None):
-    """log p(v, y) of every class, up to what all classes share.
-
-    fields : (n_rows, n_hidden), of the hidden units without a label.
-    labels : (n_hidden, n_classes), their weights; intercepts : (n_classes,).
-    hidden : (n_rows, n_hidden), becomes the means of the hidden units given the
-        row alone.
-
-    Returns a float64 array (n_rows, n_classes). Each row by itself.
-    """
-    largest = np.abs(labels).max(initial=0)
-    small = largest <= LARGEST_TABULATED
-    if hidden is None and small and labels.shape[1] >= FEWEST_TABULATED:
-        return _tabulated_scores(fields, labels, intercepts, largest)
-    dtype = fields.dtype
-    cdef const Leaves *leaves = select_leaves(dtype.itemsize)
-    cdef Py_ssize_t n_rows = fields.shape[0], n_hidden = fields.shape[1]
-    cdef Py_ssize_t n_classes = labels.shape[1]
-    cdef Py_ssize_t n_panels = _n_panels(n_hidden, leaves)
-    cdef Py_ssize_t stride = n_panels * PANEL_BYTES, size = n_hidden * dtype.itemsize
-    cdef int n_threads = effective_n_threads(
-        <double> n_rows * n_classes * n_hidden, LEAST_WORK
-    )
-    scores = np.empty((n_rows, n_classes))
-    label_memory = aligned(n_classes * stride)
-    padded = label_memory.view(dtype).reshape(n_classes, -1)
-    padded[:, :n_hidden] = labels.T
-    # Of a thread: a row's fields, means under every class and without a label.
-    memory = aligned(n_threads * (n_classes * (stride + 64) + 2 * stride))
-    rows = memory.reshape(n_threads, -1)[:, :stride].view(dtype)
-    rows[:, n_hidden:] = OFF
-    cdef const uint8_t[:, ::1] fields_ = np.ascontiguousarray(fields).view(np.uint8)
-    cdef uint8_t[:, ::1] hidden_ = (fields if hidden is None else hidden).view(np.uint8)
-    cdef bint wanted = hidden is not None
-    cdef const double[::1] intercepts_ = np.asarray(intercepts, dtype=np.float64)
-    cdef double[:, ::1] scores_ = scores
-    cdef char *of_label = address(label_memory)
-    cdef char *room = address(memory)
-    cdef char *row
-    cdef char *means
-    cdef double *p
-    cdef Py_ssize_t r, y
-    cdef int thread, team
-    with nogil, parallel(num_threads=n_threads):
-        thread = omp_get_thread_num()
-        team = omp_get_num_threads()
-        row = room + thread * (n_classes * (stride + 64) + 2 * stride)
-        means = row + 2 * stride
-        p = <double *> (means + n_classes * stride)
-        for r in range(bound(n_rows, thread, team), bound(n_rows, thread + 1, team)):
-            memcpy(row, &fields_[r, 0], size)
-            for y in range(n_classes):
-                p[y] = intercepts_[y] + leaves.class_means(
-                    row, of_label + y * stride, n_panels, means + y * stride
-                )
-                scores_[r, y] = p[y]
-            if not wanted:
-                continue
-            _softmax(p, n_classes)
-            memset(row + stride, 0, stride)
-            for y in range(n_classes):
-                leaves.add_scaled(means + y * stride, p[y], n_panels, row + stride)
-            memcpy(&hidden_[r, 0], row + stride, size)
-    return scores
-
-
-def _tabulated_scores(fields, labels, intercepts, double largest):
-    """The same where exp(weights) are tables: no exponentials for units under classes.
-
-    Weights are of size `largest` at most.
-
-    A label multiplies what a hidden unit adds up to, 1 + exp(field), by
-    p(off) + p(on) exp(weight), both given the row alone.
-    """
-    dtype = fields.dtype
-    cdef const Leaves *leaves = select_leaves(dtype.itemsize)
-    cdef Py_ssize_t n_rows = fields.shape[0], n_hidden = fields.shape[1]
-    cdef Py_ssize_t n_classes = labels.shape[1], most = SCORED_ROWS
-    cdef Py_ssize_t n_panels = _n_panels(n_hidden, leaves)
-    cdef Py_ssize_t stride = n_panels * PANEL_BYTES, size = n_hidden * dtype.itemsize
-    cdef Py_ssize_t n_blocks = (n_rows + most - 1) // most
-    cdef int n_threads = min(n_blocks, effective_n_threads(
-        <double> n_rows * n_classes * n_hidden, LEAST_WORK
-    ))
-    cdef Panels factors = Panels.from_rows(labels)
-    np.exp(factors.view(), out=factors.view())
-    # Of a thread: fields, p(on) and p(off) of a block, panel by panel.
-    memory = aligned(3 * n_threads * most * stride)
-    memory.view(dtype)[:] = OFF
-    scores, changes = np.empty((n_rows, n_classes)), np.empty(
-        (n_threads, most * n_classes)
-    )
-    cdef const uint8_t[:, ::1] fields_ = np.ascontiguousarray(fields).view(np.uint8)
-    cdef const double[::1] intercepts_ = np.asarray(intercepts, dtype=np.float64)
-    # (No class is on.)
-    cdef const uint64_t[::1] bits = np.zeros(most * ((n_classes + 63) // 64), np.uint64)
-    cdef double[:, ::1] scores_ = scores, changes_ = changes
-    cdef char *room = address(memory)
-    cdef char *block
-    cdef double total
-    cdef Py_ssize_t b, n, p, r, y, at
-    cdef int thread, team
-    with nogil, parallel(num_threads=n_threads):
-        thread = omp_get_thread_num()
-        team = omp_get_num_threads()
-        block = room + 3 * thread * most * stride
-        for b in range(
-            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
-        ):
-            n = min(most, n_rows - b * most)
-            for r in range(n):
-                for p in range(n_panels):
-                    at = p * PANEL_BYTES
-                    memcpy(
-                        block + (p * most + r) * PANEL_BYTES,
-                        &fields_[b * most + r, at], min(PANEL_BYTES, size - at),
-                    )
-            leaves.both_means(
-                block, block + most * stride, block + 2 * most * stride,
-                n_panels * most,
-            )
-            leaves.flip_logits(
-                block + most * stride, block + 2 * most * stride, most, factors.data,
-                factors.data, factors.stride, n_classes, &bits[0], NULL, n_hidden,
-                largest, &changes_[thread, 0],
-            )
-            for r in range(n):
-                total = leaves.softplus_sum(
-                    block + r * PANEL_BYTES, most * PANEL_BYTES, n_panels
-                )
-                for y in range(n_classes):
-                    scores_[b * most + r, y] = (
-                        total + intercepts_[y] + changes_[thread, r * n_classes + y]
-                    )
-    return scores

@@ -34,6 +34,7 @@ from ._simd cimport (
     PANEL_BYTES,
     PHILOX_ROUNDS,
     ActiveRows,
+    n_panels_of,
     philox4x32,
     select_leaves,
 )
@@ -66,12 +67,11 @@ cdef class Layer:
     """
 
     def __cinit__(self, Panels weights, bias, bint turned=False):
-        cdef Py_ssize_t lanes = weights.leaves.lanes
         self.weights, self.turned, self.leaves = weights, turned, weights.leaves
         self.n_inputs, self.n_units = weights.n_rows, weights.n_columns
         if turned:
             self.n_inputs, self.n_units = self.n_units, self.n_inputs
-        self.n_panels = (self.n_units + lanes - 1) // lanes
+        self.n_panels = n_panels_of(self.n_units, self.leaves)
         self.bias_memory = aligned(self.n_panels * PANEL_BYTES)
         # The units that pad the last panel stay off.
         self.bias_memory.view(weights.dtype)[:] = -1e30

@@ -8,7 +8,7 @@ import numpy as np
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from ._simd cimport GROUP, PANEL_BYTES, select_leaves
+from ._simd cimport GROUP, PANEL_BYTES, n_panels_of, select_leaves
 
 ctypedef fused bits_t:
     uint32_t
@@ -42,7 +42,7 @@ cdef class Panels:
         self.leaves = select_leaves(self.dtype.itemsize)
         cdef Py_ssize_t lanes = self.leaves.lanes
         self.n_rows, self.n_columns = n_rows, n_columns
-        self.n_panels = (n_columns + lanes - 1) // lanes
+        self.n_panels = n_panels_of(n_columns, self.leaves)
         self.padded_rows = (n_rows + lanes - 1) // lanes * lanes
         self.stride = self.padded_rows * PANEL_BYTES
         self.memory = aligned(self.n_panels * self.stride * (2 if paired else 1))
@@ -125,7 +125,7 @@ cdef class Slabs:
     def __cinit__(self, Py_ssize_t n_rows, Py_ssize_t n_columns, dtype):
         self.leaves = select_leaves(np.dtype(dtype).itemsize)
         self.n_rows, self.n_columns = n_rows, n_columns
-        self.n_panels = (n_columns + self.leaves.lanes - 1) // self.leaves.lanes
+        self.n_panels = n_panels_of(n_columns, self.leaves)
         self.n_slabs = (self.n_panels + GROUP - 1) // GROUP
         self.memory = aligned(max(1, self.n_panels * n_rows) * PANEL_BYTES)
         self.data = address(self.memory)

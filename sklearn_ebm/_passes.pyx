@@ -12,7 +12,7 @@ from libc.string cimport memcpy
 
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport address, aligned
-from ._simd cimport PANEL_BYTES, Leaves, select_leaves
+from ._simd cimport PANEL_BYTES, Leaves, n_panels_of, select_leaves
 
 from ._openmp import effective_n_threads
 
@@ -49,7 +49,7 @@ def activate(
     if n_rows == 0 or n == 0:
         return
     cdef const Leaves *leaves = select_leaves(sizeof(real))
-    cdef Py_ssize_t n_panels = (n + leaves.lanes - 1) // leaves.lanes
+    cdef Py_ssize_t n_panels = n_panels_of(n, leaves)
     n_threads = team_size(n_rows * n, LEAST_ACTIVITIES, n_threads)
     # The leaves want whole panels on cache lines.
     memory = aligned(n_threads * n_panels * PANEL_BYTES)
@@ -73,7 +73,7 @@ cdef void activate_rows(
     for r in range(start, stop):
         for j in range(n):
             row[j] = fields[r, j] + bias[j]
-        leaves.logistic(room, (n + leaves.lanes - 1) // leaves.lanes)
+        leaves.logistic(room, n_panels_of(n, leaves))
         if mask is None:
             memcpy(&fields[r, 0], row, n * sizeof(real))
         else:

@@ -18,7 +18,7 @@ cdef double softplus_of(const Leaves *leaves, double *x, int n) noexcept nogil:
     x has room for SOFTPLUS_NUMBERS; those of the last panel are made so low that they
     add nothing.
     """
-    cdef int n_panels = (n + leaves.lanes - 1) // leaves.lanes, k
+    cdef Py_ssize_t n_panels = n_panels_of(n, leaves), k
     for k in range(n, n_panels * leaves.lanes):
         x[k] = -1e300
     return leaves.softplus_sum(<const char *> x, PANEL_BYTES, n_panels)

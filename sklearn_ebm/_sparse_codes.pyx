@@ -25,7 +25,14 @@ from libc.string cimport memcpy, memset
 
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport address, aligned
-from ._simd cimport PANEL_BYTES, ActiveRows, Descent, Leaves, select_leaves
+from ._simd cimport (
+    PANEL_BYTES,
+    ActiveRows,
+    Descent,
+    Leaves,
+    n_panels_of,
+    select_leaves,
+)
 
 ctypedef fused real:
     float
@@ -55,8 +62,7 @@ cdef class Matrix:
     def __cinit__(self, rows):
         self.leaves = select_leaves(rows.dtype.itemsize)
         self.n_rows, self.n_columns = rows.shape
-        cdef Py_ssize_t lanes = self.leaves.lanes
-        self.n_panels = (self.n_columns + lanes - 1) // lanes
+        self.n_panels = n_panels_of(self.n_columns, self.leaves)
         self.memory = aligned(self.n_rows * self.n_panels * PANEL_BYTES)
         self.data = address(self.memory)
         padded = self.memory.view(rows.dtype).reshape(self.n_rows, -1)
@@ -171,7 +177,7 @@ cdef void gather(Matrix gram, Room *room) noexcept nogil:
     cdef Py_ssize_t lanes = gram.leaves.lanes, n = small.n, i, j, a, width
     cdef const double *row
     cdef double *to
-    small.n_panels = (n + lanes - 1) // lanes
+    small.n_panels = n_panels_of(n, gram.leaves)
     width = small.n_panels * lanes
     for i in range(n):
         a = room.members[i]

@@ -26,6 +26,7 @@ from ._simd cimport (
     SOFTPLUS_BYTES,
     SOFTPLUS_NUMBERS,
     Leaves,
+    n_panels_of,
     select_leaves,
     softplus_of,
     softplus_room,
@@ -98,7 +99,7 @@ cdef class Units:
         self.memory["deviation"].view(float)[: self.n_units] = np.sqrt(variance)
 
     cdef Py_ssize_t n_panels(self, const Leaves *leaves) noexcept nogil:
-        return (self.n_units + leaves.lanes - 1) // leaves.lanes
+        return n_panels_of(self.n_units, leaves)
 
     cdef Py_ssize_t room(self, const Leaves *leaves) noexcept nogil:
         return 3 * (self.n_panels(leaves) + 2) * PANEL_BYTES
@@ -229,7 +230,7 @@ cdef void group_means(
 ) noexcept nogil:
     """Fields -> means for the columns of a group, which start at x."""
     cdef Py_ssize_t n = g.stop - g.start, k
-    cdef Py_ssize_t n_panels = (n + leaves.lanes - 1) // leaves.lanes
+    cdef Py_ssize_t n_panels = n_panels_of(n, leaves)
     if g.kind == BERNOULLI:
         leaves.logistic(<char *> x, n_panels)
     elif g.kind == SPIN:

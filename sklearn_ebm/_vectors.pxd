@@ -1,5 +1,5 @@
-# A few vectors of double precision: products, right angles, rotations.
-from libc.math cimport fabs, sqrt
+# A few vectors of double precision: products, right angles, rotations, probabilities.
+from libc.math cimport exp, fabs, log, sqrt
 from libc.string cimport memset
 
 ctypedef fused real:
@@ -98,3 +98,17 @@ cdef inline void separate(
                 turn_plane(x, y, n_others, cosine, cosine * tangent)
         if done:
             break
+
+
+cdef inline double softmax(double *x, Py_ssize_t n) noexcept nogil:
+    """Make x exp(x) / sum exp(x); return the logarithm of the sum."""
+    cdef Py_ssize_t k
+    cdef double most = x[0], total = 0
+    for k in range(1, n):
+        most = max(most, x[k])
+    for k in range(n):
+        x[k] = exp(x[k] - most)
+        total += x[k]
+    for k in range(n):
+        x[k] /= total
+    return most + log(total)

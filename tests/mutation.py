@@ -56,7 +56,7 @@ LISTS = ["_simd", "_panels", "_rows", "_gibbs", "_trainer", "_ais"]
 REBUILD = {
     "_gibbs.pxd": ["_trainer", "_unit_trainer", "_classifier"],
     "_rows.pxd": ["_trainer", "_classifier"],
-    "_vectors.pxd": ["_unit_trainer"],
+    "_vectors.pxd": ["_unit_trainer", "_classifier", "_class_scores"],
     "_simd.h": LISTS,
     "../setup.py": LISTS,
 }
@@ -491,9 +491,31 @@ MUTATIONS = [
     ),
     Mutation(
         "values below one taken for bits",
-        "_rows.pyx",
-        "ones = ones and x == 1\n                sums",
-        "ones = ones and x <= 1\n                sums",
+        "_leaves_sums.h",
+        "ones &= y == 1;",
+        "ones &= y <= 1;",
+        tests=("tests/test_kernels.py", "tests/test_bernoulli_rbm.py"),
+    ),
+    Mutation(
+        "values below one taken for bits, at the ends of rows",
+        "_leaves_sums.h",
+        "all &= x[k] == 1;",
+        "all &= x[k] <= 1;",
+        tests=("tests/test_kernels.py", "tests/test_bernoulli_rbm.py"),
+    ),
+    Mutation(
+        "ranges without the values that vectors leave over",
+        "_leaves_sums.h",
+        "if (x[k] < *low) *low = x[k];\n        if (x[k] > *high) *high = x[k];",
+        "",
+        tests=("tests/test_kernels.py", "tests/test_inputs.py"),
+    ),
+    Mutation(
+        "infinite values not seen",
+        "_leaves_sums.h",
+        "*finite &= ((REAL *)&odd)[q] == 0;",
+        "",
+        tests=("tests/test_kernels.py", "tests/test_inputs.py"),
     ),
     # ---- Centring ----
     Mutation(
@@ -1181,7 +1203,7 @@ MUTATIONS = [
     ),
     Mutation(
         "scores of many classes: rows of a block take each other's changes",
-        "_classifier.pyx",
+        "_class_scores.pyx",
         "changes_[thread, r * n_classes + y]",
         "changes_[thread, y]",
         tests=("tests/test_rbm_classifier.py",),

@@ -35,7 +35,8 @@ from reference import (
     random_words,
 )
 from sklearn_ebm import DBMClassifier, DBNClassifier, RBMClassifier
-from sklearn_ebm._classifier import ClassifierTrainer, class_scores
+from sklearn_ebm._class_scores import class_scores
+from sklearn_ebm._classifier import ClassifierTrainer
 from sklearn_ebm._rows import Rows
 
 KEY = 0x0123456789ABCDEF

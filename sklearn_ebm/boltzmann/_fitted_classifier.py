@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 from sklearn.utils.validation import check_is_fitted
 
-from .._classifier import class_scores
+from .._class_scores import class_scores
 from .._gibbs import Layer, Purpose, half_sweep
 from .._panels import Panels
 from .._rows import Rows
