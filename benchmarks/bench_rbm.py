@@ -17,6 +17,7 @@ import sys
 from statistics import median
 
 import numpy as np
+from scipy.sparse import csr_matrix
 from sklearn.datasets import load_digits
 from sklearn.neural_network import BernoulliRBM as SklearnRBM
 from threadpoolctl import threadpool_limits
@@ -104,15 +105,18 @@ def training(
         print(f"{'':34s}     {thread_counts[1]} threads / 1: {one / two:.2f}x")
 
 
-def transforming(name, X, repeats):
-    """Row of the table: transform, in milliseconds."""
-    settings = SETTINGS | {"n_components": 500, "batch_size": 100, "n_iter": 1}
+def using(name, X, repeats, n_components=500, method="transform"):
+    """Rows of the table: a method that uses the model, in milliseconds."""
+    settings = SETTINGS | {"n_components": n_components, "batch_size": 100, "n_iter": 1}
     ours = BernoulliRBM(**settings).fit(X[:1000])
     theirs = SklearnRBM(**settings).fit(X[:1000])
-    functions = [lambda: ours.transform(X), lambda: theirs.transform(X)]
+    functions = [
+        lambda: getattr(ours, method)(X),
+        lambda: getattr(theirs, method)(X),
+    ]
     for threads in (1, 2):
         times = compare(functions, threads, repeats)
-        report(f"{name}, {len(X)} rows", threads, times, 1, 1e3, "ms")
+        report(f"{name}, {X.shape[0]} rows", threads, times, 1, 1e3, "ms")
 
 
 MEMORY = """
@@ -164,6 +168,7 @@ def main():
     X32, X64 = X.astype(np.float32), X.astype(np.float64)
     # Dark on light: nine of ten values are not zero.
     light = 1 - grey.astype(np.float32) / 255
+    sparse, some, score = csr_matrix(1 - light), X32[:6000], "score_samples"
     digits = (load_digits().data / 16).astype(np.float32)
     n = args.repeats
     rows = {
@@ -172,8 +177,14 @@ def main():
         "784x500 batch 10": lambda k: training(k, X32, 500, 10, n),
         "784x500 batch 100 dense grey": lambda k: training(k, light, 500, 100, n),
         "digits 64x100 batch 10": lambda k: training(k, digits, 100, 10, n, n_iter=10),
-        "transform binary": lambda k: transforming(k, X32, n),
-        "transform dense grey": lambda k: transforming(k, light, n),
+        "transform binary": lambda k: using(k, X32, n),
+        "transform dense grey": lambda k: using(k, light, n),
+        "16 units, transform binary": lambda k: using(k, X32, n, 16),
+        "16 units, transform dense grey": lambda k: using(k, light, n, 16),
+        "16 units, transform CSR grey": lambda k: using(k, sparse, n, 16),
+        # (scikit-learn flips one feature of a row, not all one by one.)
+        "16 units, score binary": lambda k: using(k, some, n, 16, score),
+        "500 units, score binary": lambda k: using(k, some, n, 500, score),
         "memory": lambda k: memory(),
     }
     print(f"instruction set: {instruction_set()}")

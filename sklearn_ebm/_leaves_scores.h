@@ -15,6 +15,19 @@ INLINE V NAME(exp_minus_abs)(V x)
 /* 1 + exp(-|x|), in (1, 2] */
 INLINE V NAME(one_plus_exp)(V x) { return NAME(exp_minus_abs)(x) + (REAL)1; }
 
+/* on = logistic(field), off = logistic(-field): neither is 1 less the other, which
+   would lose small probabilities. */
+static void NAME(both_means)(const char *fields, char *on, char *off, ptrdiff_t n)
+{
+    for (ptrdiff_t k = 0; k < n * NV; k++) {
+        const V x = ((const V *)fields)[k];
+        const V e = NAME(exp_minus_abs)(x), likely = (REAL)1 / (e + (REAL)1);
+        const V unlikely = e * likely;
+        ((V *)on)[k] = SELECT(x > SPLAT(0), likely, unlikely);
+        ((V *)off)[k] = SELECT(x > SPLAT(0), unlikely, likely);
+    }
+}
+
 /* sum of softplus(field) over the n_panels panels of a row */
 static double NAME(softplus_sum)(const char *fields, ptrdiff_t stride,
                                  ptrdiff_t n_panels)

@@ -115,18 +115,6 @@ static void NAME(temper)(char *fields, ptrdiff_t n, const char *base,
     }
 }
 
-/* on = logistic(field), off = logistic(-field): neither is 1 less the other, which
-   would lose small probabilities. */
-static void NAME(both_means)(const char *fields, char *on, char *off,
-                             ptrdiff_t n)
-{
-    for (ptrdiff_t k = 0; k < n * NV; k++) {
-        V x = ((const V *)fields)[k];
-        ((V *)on)[k] = NAME(sigmoid)(x);
-        ((V *)off)[k] = NAME(sigmoid)(-x);
-    }
-}
-
 #if !defined(VECTORS)
 #define ZIP(a, b, which) which(a, b)
 #define ZIP_LOWER(a, b) a

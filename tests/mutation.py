@@ -903,9 +903,10 @@ MUTATIONS = [
     ),
     Mutation(
         "pseudo-likelihood loses small probabilities",
-        "_leaves_units.h",
-        "((V *)off)[k] = NAME(sigmoid)(-x);",
-        "((V *)off)[k] = (REAL)1 - NAME(sigmoid)(x);",
+        "_leaves_scores.h",
+        "const V unlikely = e * likely;",
+        "const V unlikely = (REAL)1 - likely;",
+        tests=("tests/test_kernels.py",),
     ),
     Mutation(
         "pseudo-likelihood takes values for bits",
