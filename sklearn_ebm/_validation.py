@@ -345,7 +345,8 @@ def _warn_range(estimator, rows):
         warn(
             f"The units of {title(estimator)} stand for values in [0, 1] but "
             f"the data ranges over [{rows.minimum:.7g}, {rows.maximum:.7g}]; scale "
-            "it with MinMaxScaler(clip=True) or make it binary with Binarizer.",
+            "it with MinMaxScaler(clip=True), sparse data with MaxAbsScaler, or make "
+            "it binary with Binarizer.",
         )
 
 

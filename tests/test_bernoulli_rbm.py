@@ -396,6 +396,7 @@ def test_values_outside_the_unit_interval_warn_once(call, container, low, high, 
     assert "BernoulliRBM" in message
     assert "[0, 1]" in message
     assert "MinMaxScaler" in message and "Binarizer" in message
+    assert "sparse data with MaxAbsScaler" in message
 
 
 def test_bytes_beyond_one_warn(digits):
