@@ -112,7 +112,7 @@ def _tabulated_scores(fields, labels, intercepts, double largest):
     cdef int n_threads = min(n_blocks, effective_n_threads(
         <double> n_rows * n_classes * n_hidden, LEAST_WORK
     ))
-    cdef Panels factors = Panels.from_rows(labels)
+    cdef Panels factors = Panels.from_rows(labels.astype(dtype, copy=False))
     np.exp(factors.view(), out=factors.view())
     # Of a thread: fields, p(on) and p(off) of a block, panel by panel.
     memory = aligned(3 * n_threads * most * stride)

@@ -39,9 +39,10 @@ cdef inline double softplus(double x) noexcept nogil:
     return max(x, 0.0) + log1p(exp(-fabs(x)))
 
 
-cdef exp_panels(matrix):
+cdef exp_panels(matrix, dtype):
     """exp(matrix) and exp(-matrix) as panels."""
-    up, down = Panels.from_rows(matrix), Panels(*matrix.shape, matrix.dtype)
+    up = Panels.from_rows(matrix.astype(dtype, copy=False))
+    down = Panels(*matrix.shape, dtype)
     np.exp(up.view(), out=up.view())
     np.reciprocal(up.view(), out=down.view())
     return up, down
@@ -85,7 +86,7 @@ cdef class Scorer:
         self.largest = np.abs(components).max()
         self.tabulated = self.largest <= LARGEST_TABULATED
         if self.tabulated:
-            self.exp_weights, self.exp_minus = exp_panels(components)
+            self.exp_weights, self.exp_minus = exp_panels(components, rows.dtype)
 
     cdef void block(
         self, Py_ssize_t first, Py_ssize_t n, int thread, double *scores
