@@ -10,7 +10,7 @@ from sklearn.utils import get_tags
 
 from common import assert_same, fitted_state, soon_interrupted
 from sklearn_ebm import DBMClassifier, DBMTransformer
-from sklearn_ebm.boltzmann import _starts, _unrolled
+from sklearn_ebm.boltzmann import _net_starts, _unrolled
 
 SIZES = [(6,), (6, 5), (6, 5, 4), (6, 5, 4, 3)]
 MACHINE = ["components_", "dbm_intercepts_", "dbm_variance_"]
@@ -34,7 +34,7 @@ def transformer_of(model, X, **params):
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("visible", ["bernoulli", "gaussian"])
 def test_net_says_what_mean_field_says(sizes, visible, digits, labels, monkeypatch):
-    monkeypatch.setattr(_starts, "LEAST_SPREAD", 0.0)
+    monkeypatch.setattr(_net_starts, "LEAST_SPREAD", 0.0)
     monkeypatch.setattr(_unrolled, "TOLERANCE", 0.0)
     X = digits[:500]
     model = DBMClassifier(
@@ -75,7 +75,7 @@ def test_net_is_given_means_of_even_layers(sizes, digits, labels):
 
 
 def test_unrolled_weights_are_those_of_the_machine(digits, labels, monkeypatch):
-    monkeypatch.setattr(_starts, "LEAST_SPREAD", 0.0)
+    monkeypatch.setattr(_net_starts, "LEAST_SPREAD", 0.0)
     model = DBMClassifier((6, 5, 4), visible="gaussian", n_iter=0, random_state=0)
     model.fit(digits[:100].astype(float), labels[:100])
     W1, W2, W3 = model.components_

@@ -32,8 +32,8 @@ from sklearn_ebm import (
 )
 from sklearn_ebm._network import Dropout
 from sklearn_ebm._training import epoch_order
-from sklearn_ebm.boltzmann import _starts
-from sklearn_ebm.boltzmann._starts import spread_fields
+from sklearn_ebm.boltzmann import _net_starts
+from sklearn_ebm.boltzmann._net_starts import spread_fields
 
 KINDS = {"classifier": DBNClassifier, "regressor": DBNRegressor}
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -243,7 +243,7 @@ def test_constant_target(digits):
 
 @pytest.mark.parametrize("visible", ["bernoulli", "gaussian"])
 def test_hidden_layers_start_from_a_stack(visible, digits, labels, monkeypatch):
-    monkeypatch.setattr(_starts, "LEAST_SPREAD", 0.0)
+    monkeypatch.setattr(_net_starts, "LEAST_SPREAD", 0.0)
     X = digits[:300] if visible == "bernoulli" else digits[:300] * 30 - 10
     model = small(visible=visible, n_iter=0, pretrain_n_iter=5).fit(X, labels[:300])
     plain = clone(model).set_params(pretrain=False).fit(X, labels[:300])

@@ -16,8 +16,8 @@ from ..monitoring import print_iteration
 from ..units import any_unbounded, as_unit
 from ._rates import CLIP, rate_of_counts
 from ._sampling import LAYER_KEY
-from ._starts import bias_for
 from ._trained import OFFSET_RATE
+from ._visible_scales import bias_for
 
 BERNOULLI = as_unit("bernoulli")
 # Learning rates by default. Hidden units that hear their input twice, and visible ones

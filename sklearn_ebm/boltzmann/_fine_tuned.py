@@ -23,8 +23,8 @@ from .._transformer import Transformer
 from .._validation import check_rows, dense, random_key, title
 from ..monitoring import enter_epoch, warn_of_constant_units
 from ._fine_tuning_run import FineTuning, TargetDivision
+from ._net_starts import random_params, spread_fields
 from ._stack import LayerTasks, new_stack, one_a_layer, pretrain, recognition
-from ._starts import random_params, spread_fields
 from ._structure import LAYER_SIZES, check_structure, layer_sizes, sizes_in_words
 
 # How the stack is trained, beside what the user says. Hidden units of machines that are

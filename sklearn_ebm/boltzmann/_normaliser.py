@@ -15,7 +15,7 @@ from ..likelihood import log_partition
 from ..samplers._jumps import jumps_of
 from ..samplers._paths import LEAST_RATE
 from ..units import are, as_unit, kinds_by_column, with_gaussian
-from ._starts import bias_for, column_variances
+from ._visible_scales import bias_for, column_variances
 
 # What an estimate of log Z takes when a score is asked for.
 BETAS, N_RUNS, SEED = 1000, 100, 0

@@ -23,8 +23,9 @@ from .._training import (
 from .._validation import check_rows, random_key
 from ..monitoring import Monitor, Stopping, enter_epoch, machine_in_words, wants_history
 from ._sampling import MISSING_KEY, TEMPERING_KEY
-from ._starts import SMALL, more_units
+from ._starts import SMALL
 from ._structure import check_structure
+from ._visible_scales import more_units
 
 # Share of a minibatch's mean in the running mean of the hidden units, which
 # `centering` subtracts from them.

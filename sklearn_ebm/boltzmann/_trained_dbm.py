@@ -18,19 +18,12 @@ from ._dbm_pretraining import pretrain
 from ._fitted_dbm import FittedDBM, beside
 from ._rates import CLIP, rate_of_counts
 from ._snapshot import DeepSnapshot
-from ._starts import (
-    BITS_RATE,
-    SCALES,
-    first_draws,
-    first_units,
-    start_of_bits,
-    start_of_some_bits,
-    wide_rates,
-    wide_start,
-)
+from ._starts import BITS_RATE, first_draws, start_of_bits, start_of_some_bits
 from ._structure import layer_sizes, sizes_in_words, visible_in_words
 from ._trained import Trained
 from ._unit_columns import unscaled
+from ._visible_scales import SCALES, first_units
+from ._wide_starts import wide_rates, wide_start
 
 BERNOULLI = as_unit("bernoulli")
 # Learning rate where none is given, of most machines.

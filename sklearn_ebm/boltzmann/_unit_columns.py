@@ -22,8 +22,8 @@ from .._warning import warn
 from ..samplers._paths import LEAST_RATE
 from ..units import BY_NAME, Unit, are, check_pair, with_gaussian
 from ._columns import Columns
-from ._starts import bias_for
 from ._structure import as_made
+from ._visible_scales import bias_for
 
 # What the parameter `visible` takes.
 VISIBLE = [StrOptions({*BY_NAME, "categorical"}), Unit, list]

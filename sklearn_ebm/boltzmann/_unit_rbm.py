@@ -17,19 +17,12 @@ from ._columns import range_of
 from ._normaliser import kept_log_z, warn_of_too_much
 from ._rates import CLIP, largest_variance, rate_of_counts, steady_rate
 from ._snapshot import UnitSnapshot, twin_of
-from ._starts import (
-    SCALES,
-    first_draws,
-    first_units,
-    start_of_some_bits,
-    training_rows,
-    wide_rates,
-    wide_start,
-    within_reach,
-)
+from ._starts import first_draws, start_of_some_bits, training_rows
 from ._structure import as_made, unit_in_words, visible_in_words
 from ._trained_rbm import TrainedRBM
 from ._unit_columns import UnitColumns, unscaled
+from ._visible_scales import SCALES, first_units
+from ._wide_starts import wide_rates, wide_start, within_reach
 
 # Learning rates where none is given. Means of counts are exponentials: steps that serve
 # other units drive them to infinity.

@@ -15,7 +15,7 @@ from .._deep_machines import DeepMachine
 from .._validation import dense
 from ..layered import Layered
 from ._fine_tuned import PRETRAINING
-from ._starts import random_params
+from ._net_starts import random_params
 from ._structure import component_shapes
 from .dbm import DBMTransformer
 

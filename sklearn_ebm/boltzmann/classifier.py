@@ -23,17 +23,11 @@ from .._validation import check_rows, random_key
 from ..monitoring import Stopping, enter_epoch
 from ._fitted_classifier import FittedClassifier, scores_of
 from ._labels import LabelDivision, check_classes, check_labels, codes_of
+from ._net_starts import start_of_features
 from ._predicted_labels import validation_of
-from ._starts import (
-    BITS_RATE,
-    SMALL,
-    column_variances,
-    first_chains,
-    log_odds,
-    start_of_bits,
-    start_of_features,
-)
+from ._starts import BITS_RATE, SMALL, first_chains, log_odds, start_of_bits
 from ._structure import check_structure
+from ._visible_scales import column_variances
 
 # Of the discriminative objective, and of those that draw samples.
 DEFAULTS = {"learning_rate": (0.1, 0.2), "momentum": (0.9, 0.0)}

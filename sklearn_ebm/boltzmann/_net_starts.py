@@ -1,0 +1,109 @@
+"""Starts of nets that are to tell labels or numbers."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import logit
+
+from .._machines import chunks, weighted_sums
+from .._passes import activate
+from .._products import product
+from ._starts import BITS_RATE, SMALL
+
+# Least standard deviation of the fields of hidden units that are to tell labels, in the
+# mean of their variances, and how much larger weights are made for it at most.
+LEAST_SPREAD, MOST_GAIN = 1.0, 1000.0
+
+
+def start_of_features(weights, mean, variance, n_rows):
+    """Hidden units that tell rows apart from the first, to be trained to tell labels.
+
+    From small weights a net has to leave the plateau of what is linear in the inputs,
+    which labels that are not linear at all do not show a way out of.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_hidden, n_features)
+        Small random weights.
+
+    mean, variance : ndarray of shape (n_features,)
+        Of the features in the data.
+
+    n_rows : int
+        Number of rows that say so.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_hidden, n_features)
+        Weights of such a size that the fields deviate by `LEAST_SPREAD`.
+
+    hidden : ndarray of shape (n_hidden,)
+        Biases with which they are on for about `BITS_RATE` of the rows.
+    """
+    # (As if one row more had been as uncertain as a bit is: few rows vary by chance.)
+    share = (n_rows * np.clip(mean, 0, 1) + 1) / (n_rows + 2)
+    variance = (n_rows * variance + share * (1 - share)) / (n_rows + 1)
+    weights = weights * (LEAST_SPREAD / SMALL / np.sqrt(variance.sum()))
+    return weights, logit(BITS_RATE) - weighted_sums(weights, mean)
+
+
+def random_params(sizes, dtype, rng):
+    """Weights and biases of a net with layers of these sizes, to start from.
+
+    Parameters
+    ----------
+    sizes : list of int
+        Numbers of units, the inputs' first.
+
+    dtype : dtype
+        Of the parameters.
+
+    rng : RandomState
+        Draws the weights.
+
+    Returns
+    -------
+    params : list of ndarray
+        ``[weights, bias, weights, bias, ...]``.
+    """
+    params = []
+    for layer, (below, size) in enumerate(pairwise(sizes)):
+        # Four times as far for logistic units (Glorot & Bengio 2010).
+        gain = 4 if layer < len(sizes) - 2 else 1
+        bound = gain * math.sqrt(6 / (below + size))
+        params.append(rng.uniform(-bound, bound, (below, size)).astype(dtype))
+        params.append(np.zeros(size, dtype))
+    return params
+
+
+def spread_fields(params, X):
+    """Make hidden layers of a net vary from row to row, in place.
+
+    A machine that explains its data by units that hardly vary, as those of small
+    tables are explained best, is a net on a plateau: all gradients are small. Where
+    fields vary little, the weights of a layer are multiplied by what is missing, and
+    biases see to it that the fields keep their means.
+
+    Parameters
+    ----------
+    params : list of ndarray
+        Weights and biases, those of the output last.
+
+    X : {ndarray, sparse matrix} of shape (n_rows, n_features)
+        Some rows of inputs.
+    """
+    for layer in range(0, len(params) - 2, 2):
+        W, b = params[layer : layer + 2]
+        if layer == 0:
+            fields = np.concatenate([product(rows, W) for rows in chunks(X, W.dtype)])
+        else:
+            fields = product(X, W)
+        spread = math.sqrt(fields.var(axis=0, dtype=np.float64).mean())
+        if 0 < spread < LEAST_SPREAD:
+            gain = min(LEAST_SPREAD / spread, MOST_GAIN)
+            b -= (gain - 1) * fields.mean(axis=0, dtype=np.float64)
+            W *= gain
+            fields *= gain
+        X = fields
+        activate(X, b, None, 0)

@@ -1,0 +1,193 @@
+"""What visible units are shifted and divided by, and where their biases start."""
+
+import numpy as np
+
+from .._machines import GLANCE, chunks
+from .._units import Kind
+from .._validation import or_more_digits
+from .._warning import warn
+from ..units import are
+
+# Rows from which on it is known what numbers are standardised by, if they vary: fewer
+# do not say it, and calls of `partial_fit` find it anew.
+FEW_ROWS = 100
+# Standard deviations that rectified units, of variance 1 but for that, can well have.
+RELU_DEVIATIONS = 0.1, 10.0
+# What the state of the training has of visible units that may be real, by its names.
+SCALES = "shift", "scale", "visible_variance", "visible_scale"
+
+
+def first_units(columns, X, division, standardize, dtype):
+    """Return where the visible units start.
+
+    Parameters
+    ----------
+    columns : Columns
+        What the columns hold.
+
+    X : {ndarray, sparse matrix} of shape (n_samples, n_visible)
+        Visible units.
+
+    division : Division
+        Which rows are trained on.
+
+    standardize : bool
+        Whether Gaussian units are trained in standard deviations from their mean, not
+        only less their mean.
+
+    dtype : dtype
+        That of the model, which has to hold the variances.
+
+    Returns
+    -------
+    start : dict of ndarray of shape (n_visible,)
+        "shift" and "scale" (what is subtracted from units, and what they are divided
+        by then); "bias" and "variance", so shifted and scaled; "visible_variance" (0
+        of constant columns) and "visible_scale", the standard deviations (1 of these).
+    """
+    mean = division.column_means
+    variance = column_variances(X, division.training, mean)
+    spread = np.where(variance > 0, variance, 1.0)
+    # Far from 0, averages and velocities of hidden biases would not fit those of the
+    # weights while variances change, and their fields would be rounded.
+    shift, scale = np.where(columns.gaussian, mean, 0.0), np.ones(len(mean))
+    if standardize:
+        scale = np.where(columns.gaussian, np.sqrt(spread), 1.0)
+    if division.n_rows >= FEW_ROWS:
+        _warn_of_scale(columns.kinds, np.sqrt(variance))
+    _, first = columns.unit._gaussian(len(mean))
+    bias = bias_for(columns.kinds, mean, 0.5 / division.n_rows)
+    first = np.where(columns.learned, spread, first)
+    _check_variances(first, dtype)
+    return {
+        "shift": shift,
+        "scale": scale,
+        "bias": np.where(columns.gaussian, (mean - shift) / scale, bias),
+        "variance": first / np.square(scale),
+        "visible_variance": variance,
+        "visible_scale": np.sqrt(spread),
+    }
+
+
+def more_units(state, columns, X, division, standardize):
+    """Return what changes in what units are divided by when there are more rows.
+
+    One row, or a few, do not say by what units are to be standardised; a `fit` settles
+    it, but for columns that have not varied. The parameters are those of standardised
+    units and stay what they are, but for variances that are given in the units of the
+    data. Without `standardize` units stay less the mean of the first rows.
+
+    Parameters
+    ----------
+    state : dict
+        The state of the training, before these rows.
+
+    columns, X, division, standardize : see `first_units`
+        As there.
+
+    Returns
+    -------
+    changed : dict of ndarray
+        What takes the place of entries of the state.
+    """
+    before = state["visible_variance"]
+    few = state["n_seen"] < FEW_ROWS and not state.get("settled")
+    new = few | (before == 0)
+    if not new.any():
+        return {}
+    n_rows = state["n_seen"] + division.n_rows
+    share = division.n_rows / n_rows
+    change = division.column_means - state["visible_offset"]
+    mean = state["visible_offset"] + share * change
+    inside = column_variances(X, division.training, division.column_means)
+    variance = (1 - share) * (before + share * np.square(change)) + share * inside
+    variance = np.where(new, beyond_rounding(variance, n_rows, mean), before)
+    spread = np.where(variance > 0, variance, 1.0)
+    _check_variances(np.where(columns.learned, spread, 1.0), state["components"].dtype)
+    changed = {"visible_variance": variance, "visible_scale": np.sqrt(spread)}
+    if standardize:
+        new &= columns.gaussian
+        scale = np.where(new, np.sqrt(spread), state["scale"])
+        log_variance, given = state["log_variance"].copy(), ~columns.learned
+        larger = np.where(given, np.log(scale / state["scale"]), 0.0)
+        log_variance[: len(larger)] -= (2 * larger).astype(log_variance.dtype)
+        changed |= {
+            "shift": np.where(new, mean, state["shift"]),
+            "scale": scale,
+            "log_variance": log_variance,
+        }
+    return changed
+
+
+def bias_for(kinds, mean, little):
+    """Biases of independent units with these means, kept `little` from the extremes."""
+    near = np.clip(mean, 0, 1)
+    bernoulli = np.log((near + little) / (1 - near + little))
+    spins = np.clip((mean + 1) / 2, 0, 1)
+    choices = [
+        (Kind.BERNOULLI, bernoulli),
+        (Kind.SPIN, np.log((spins + little) / (1 - spins + little)) / 2),
+        (Kind.CATEGORICAL, np.log(near + little)),
+        (Kind.POISSON, np.log(np.maximum(mean, 0) + little)),
+        (Kind.RELU, mean),
+    ]
+    return np.select([are(kinds, kind) for kind, _ in choices], [x for _, x in choices])
+
+
+def column_variances(X, numbers, mean):
+    """Variances of columns over some rows (their numbers, or how many)."""
+    total, n_rows = np.zeros(len(mean)), np.size(numbers)
+    if np.ndim(numbers) == 0:
+        n_rows, numbers = numbers, None
+    with np.errstate(over="ignore"):  # infinite variances are refused
+        for chunk in chunks(X, np.float64, numbers=numbers, size=GLANCE):
+            total += np.square(chunk - mean).sum(axis=0)
+    return beyond_rounding(total / n_rows, n_rows, mean)
+
+
+def beyond_rounding(variance, n_rows, mean):
+    """Return variances, exactly 0 where values differ by no more than means round.
+
+    Parameters
+    ----------
+    variance, mean : ndarray of shape (n_columns,)
+        Variances and means of columns.
+
+    n_rows : int
+        Number of rows that both are of.
+
+    Returns
+    -------
+    variance : ndarray of shape (n_columns,)
+        Variances.
+    """
+    rounding = n_rows * np.finfo(float).eps * np.abs(mean)
+    return np.where(np.sqrt(variance) > rounding, variance, 0.0)
+
+
+def _check_variances(variance, dtype):
+    """Refuse variances that are 0 or infinite in the dtype of the model."""
+    with np.errstate(over="ignore", under="ignore"):
+        kept = variance.astype(dtype)
+    wrong = np.flatnonzero((kept == 0) | np.isinf(kept))
+    if len(wrong):
+        raise ValueError(
+            f"The variance of visible unit {wrong[0]} is {variance[wrong[0]]:.3g}, "
+            f"which is beyond the numbers of {np.dtype(dtype)}. Scale the data"
+            f"{or_more_digits('them', dtype)}."
+        )
+
+
+def _warn_of_scale(kinds, deviations):
+    """Warn of rectified units whose standard deviations are far from 1."""
+    least, most = RELU_DEVIATIONS
+    odd = (deviations > 0) & ~((deviations >= least) & (deviations <= most))
+    odd &= are(kinds, Kind.RELU)
+    if odd.any():
+        unit = np.flatnonzero(odd)[0]
+        warn(
+            f"Rectified units vary by about 1, whatever the data: visible unit {unit} "
+            f"has a standard deviation of {deviations[unit]:.3g}, which the model "
+            "cannot say well. Scale such features, for instance with "
+            "StandardScaler(with_mean=False)."
+        )
