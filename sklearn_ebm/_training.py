@@ -99,6 +99,17 @@ def rows_to_hold_out(rows, fraction, key, of):
     return np.random.default_rng([key, 0, 2]).permutation(rows)[:n_held_out]
 
 
+def means_without(X, rows, held_out):
+    """Means of the columns of X (and its Rows) over the rows that are not held out."""
+    if len(held_out) == 0:
+        return rows.column_means
+    total = rows.n_rows * rows.column_means
+    for start in range(0, len(held_out), CHUNK):
+        chunk = Rows(X[np.sort(held_out[start : start + CHUNK])], rows.dtype)
+        total -= chunk.n_rows * chunk.column_means
+    return total / (rows.n_rows - len(held_out))
+
+
 class Division:
     """Rows to train on, and rows held out of the training, of which none is copied.
 
@@ -133,17 +144,10 @@ class Division:
         numbers, of = np.arange(rows.n_rows), f"n_samples={rows.n_rows} rows"
         self.held_out = rows_to_hold_out(numbers, fraction, key, of)
         self.n_rows = rows.n_rows - len(self.held_out)
-        self.training, self.column_means = rows.n_rows, rows.column_means
+        self.training = rows.n_rows
         if len(self.held_out):
             self.training = np.delete(numbers, self.held_out)
-            self.column_means = self._training_means(X, rows)
-
-    def _training_means(self, X, rows):
-        total = rows.n_rows * rows.column_means
-        for start in range(0, len(self.held_out), CHUNK):
-            chunk = Rows(X[np.sort(self.held_out[start : start + CHUNK])], rows.dtype)
-            total -= chunk.n_rows * chunk.column_means
-        return total / self.n_rows
+        self.column_means = means_without(X, rows, self.held_out)
 
 
 def minibatch_rates(learning_rate, schedule, epoch, n_epochs, n_batches):

@@ -264,6 +264,17 @@ def test_float_dtype_is_kept(estimator, dtype, digits):
         assert few_samples(model).dtype == dtype
     for other in (np.float32, np.float64):
         assert model.transform(X.astype(other)).dtype == other
+        if hasattr(model, "inverse_transform"):
+            assert model.inverse_transform(H.astype(other)).dtype == other
+
+
+@every_estimator
+def test_bits_become_the_same_dtype_up_and_down(estimator, binary_digits):
+    model = fit(clone(estimator), binary_digits[:100])
+    H = model.transform(binary_digits[:100])
+    if hasattr(model, "inverse_transform"):
+        for dtype in (np.bool_, np.uint8):
+            assert model.inverse_transform((H > 0.5).astype(dtype)).dtype == H.dtype
 
 
 @every_rbm

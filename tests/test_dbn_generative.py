@@ -319,8 +319,11 @@ def test_parameters_of_the_other_objective_change_nothing(digits, labels):
     net.set_params(input_dropout=0.2, max_norm=1.0)
     assert_same_model(net.fit(digits[:100], labels[:100]), wanted)
     assert hasattr(net, "partial_fit")
-    last = small(pretrain_n_iter=(2, 99), pretrain_learning_rate=(0.1, 7.0))
-    assert_same_model(last.fit(digits[:100], labels[:100]), wanted)
+    for numbers in (tuple, np.array):
+        last = small(
+            pretrain_n_iter=numbers((2, 99)), pretrain_learning_rate=numbers((0.1, 7.0))
+        )
+        assert_same_model(last.fit(digits[:100], labels[:100]), wanted)
 
 
 def test_early_stopping_keeps_the_best_epoch(digits, labels):

@@ -79,6 +79,13 @@ REFUSED = [
         "[('a', [0, 1], 'bernoulli', (2,)), ('b', [2, 3, 4], 'bernoulli', (2,))]",
     ),
     (MultimodalDBM([LEFT, RIGHT], 2, **DBM), "n_joint", 3, "2"),
+    # (Digits that NumPy does not print.)
+    (
+        RBM(3, visible=Gaussian(scale=np.full(5, 1.5))),
+        "visible",
+        Gaussian(scale=np.full(5, 1.5 + 1e-12)),
+        "Gaussian(loc=0.0, scale=array([1.5, 1.5, 1.5, 1.5, 1.5]))",
+    ),
     (DBNTransformer((3, 2)), "hidden_layer_sizes", (3, 3), "(3, 2)"),
     (DBNTransformer((3, 2)), "visible", "gaussian", "'bernoulli'"),
     (DBNTransformer((3, 2), visible="gaussian"), "visible", "bernoulli", "'gaussian'"),
@@ -247,6 +254,33 @@ def test_the_same_in_other_words_goes_on(estimator, name, value):
         same(BITS, LABELS)
     assert model.n_iter_ == twin.n_iter_ > 1
     assert_array_equal(model.transform(BITS), twin.transform(BITS))
+
+
+# ---- What steps remember ----
+
+
+@pytest.mark.parametrize(
+    "estimator, between",
+    [
+        (BernoulliRBM(3, average=False), {"momentum": 0.0}),
+        (GaussianRBM(3, average=False), {"momentum": 0.0}),
+        (RBMClassifier(3, average=False), {"momentum": 0.0}),
+        (DBNClassifier((3, 2), solver="sgd", nesterov=False), {"solver": "adam"}),
+        (DBNClassifier((3, 2), solver="sgd", nesterov=False), {"solver": "lbfgs"}),
+    ],
+    ids=name_of,
+)
+def test_momentum_does_not_outlive_steps_without(estimator, between):
+    momentum = {"momentum": 0.9, "batch_size": len(BITS), "n_iter": 3}
+    model = fitted(estimator, warm_start=True, **momentum)
+    was = {name: model.get_params()[name] for name in between}
+    model.set_params(**between).fit(BITS, LABELS).set_params(**was, n_iter=1)
+    twin = copy.deepcopy(model).set_params(momentum=0.0)
+    # A first step is the same with momentum and without.
+    wanted = fitted_floats(twin.fit(BITS, LABELS))
+    found = fitted_floats(model.fit(BITS, LABELS))
+    for name in wanted:
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-9, atol=1e-12)
 
 
 # ---- Deep belief networks ----

@@ -19,6 +19,7 @@ from common import (
     all_states,
     assert_same,
     assert_same_model,
+    fitted_floats,
     fitted_state,
     floats,
     name_of,
@@ -38,6 +39,7 @@ from sklearn_ebm import DBMClassifier, DBNClassifier, RBMClassifier
 from sklearn_ebm._class_scores import class_scores
 from sklearn_ebm._classifier import ClassifierTrainer
 from sklearn_ebm._rows import Rows
+from sklearn_ebm.boltzmann._labels import LabelDivision
 
 KEY = 0x0123456789ABCDEF
 DRAW_LABEL, DRAW_ROW_LABEL = 4, 5
@@ -190,6 +192,25 @@ def test_where_training_starts(objective, digits):
     np.testing.assert_allclose(hidden, np.log(rate / (1 - rate)), atol=1e-12)
     np.testing.assert_allclose(visible, np.log(mean / (1 - mean)), atol=1e-12)
     np.testing.assert_allclose(labels, np.log(share), atol=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["discriminative", "generative", "hybrid"])
+def test_rows_held_out_have_no_say_in_the_start(objective, digits, labels):
+    model = RBMClassifier(
+        5, objective=objective, n_iter=0, early_stopping=True, validation_fraction=0.5
+    )
+    model.set_params(random_state=0).fit(digits, labels)
+    wanted, rows = fitted_floats(model), Rows(digits)
+    division = LabelDivision(digits, rows, labels, 0.5, model._state["key"])
+    X, y = digits.copy(), labels.copy()
+    X[division.held_out] = 0.25
+    y[division.held_out] = 3
+    for n_iter in (0, 1):  # a new model, and a fit that goes on
+        found = fitted_floats(model.fit(X, y))
+        for name in wanted if n_iter == 0 else ["visible_mean_"]:
+            # (Means over the others are differences, which round.)
+            np.testing.assert_allclose(found[name], wanted[name], rtol=1e-9, atol=1e-12)
+        model.set_params(n_iter=1, warm_start=True)
 
 
 def test_one_row_does_not_say_how_much_features_vary():

@@ -34,8 +34,8 @@ class FineTuning:
         state = model._state
         self.model, self.key, self.division = model, state["key"], division
         self.params = params = [p.copy() for p in state["params"]]
-        # The name in the state of what the optimiser remembers.
-        self.memory = "moments" if model._solver == "adam" else "velocity"
+        # The name in the state of what the optimiser remembers, if it does.
+        self.memory = {"adam": "moments", "sgd": "velocity"}.get(model._solver)
         self.offsets = {}
         if model._solver == "adam":
             optimiser = Adam(params, state.get("moments"))
@@ -126,9 +126,13 @@ class FineTuning:
 
     def state(self):
         """Return what another run needs to go on."""
+        # (What another optimiser remembers is out of date.)
+        memory = {"moments": None, "velocity": None}
+        if self.memory:
+            memory[self.memory] = self.descent.optimiser.state()
         return {
             "params": [p.copy() for p in self.params],
             "step": int(self.descent.step),
-            self.memory: self.descent.optimiser.state(),
+            **memory,
             **self.offsets,
         }

@@ -198,11 +198,6 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
         return self._deep(dtype).even(dense(X, dtype))
 
     def _encode(self, X):
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"conditions has {X.shape[1]} columns, but the model has "
-                f"{self.n_features_in_} features."
-            )
         padding = (0, 0), (0, self._n_latent)
         return np.pad(self._encode_columns(X), padding, constant_values=np.nan)
 

@@ -160,7 +160,7 @@ def _new_rbms(model, rng):
     """Machines below the top; the numbers of tuples for the top are not used."""
 
     def below(value):
-        return value[:-1] if isinstance(value, (tuple, list)) else value
+        return value[:-1] if np.ndim(value) else value
 
     return new_stack(
         model,

@@ -261,7 +261,7 @@ def means_down(rbm, H):
     for start in range(0, len(H), CHUNK):
         rows = H[start : start + CHUNK]
         means = means_of(Rows(rows, dtype, False), down) if bits else down.means(rows)
-        found.append(rbm._decode(means))
+        found.append(rbm._columns().decode(means))
     return np.concatenate(found)
 
 

@@ -78,7 +78,7 @@ def unit_in_words(spec):
     Not the unit that a name stands for: variances of "gaussian" are learned, those of
     a `Gaussian` are not.
     """
-    with np.printoptions(threshold=sys.maxsize):
+    with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
         return repr(spec)
 
 

@@ -33,6 +33,8 @@ OFFSET_RATE = 0.01
 # What a kernel trains, by its names in the state of the training; variances only
 # where there may be Gaussian units.
 PARAMETERS = "components", "intercept_hidden", "intercept_visible", "log_variance"
+# What a run remembers for the next one, and is out of date after one that does without.
+OF_ONE_RUN = "velocity", "fast", "jumps", "visible_chains"
 
 
 class Trained(CallbackSupportMixin, TransformerMixin):
@@ -393,7 +395,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
     def _state_after(self, run):
         """Return what training goes on from after a run."""
         trainer = run.trainer
-        state = {k: v for k, v in self._state.items() if k != "jumps"}
+        state = {k: v for k, v in self._state.items() if k not in OF_ONE_RUN}
         state["step"] = int(trainer.next_step)
         state |= zip(PARAMETERS, trainer.parameters(), strict=False)
         if self.centering:

@@ -176,14 +176,14 @@ class UnitColumns:
 
     def _encode_columns(self, X):
         """Columns of values that chains are to keep, as visible units."""
-        columns = self._columns()
-        if not columns.has_codes:
-            return X
         if X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"conditions has {X.shape[1]} columns, but the model has "
                 f"{self.n_features_in_} features."
             )
+        columns = self._columns()
+        if not columns.has_codes:
+            return X
         with naming("conditions"):
             columns.check(self, X, quiet=True)
         return columns.encode(X)

@@ -142,8 +142,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             If both layers are Bernoulli units and values of X lie outside [0, 1].
         """
         check_is_fitted(self)
-        X, _ = check_states(self, X, self.components_.shape[0], "X", quiet=True)
-        means = self._machine(X.dtype).down.means_in_chunks(X)
+        X, rows = check_states(self, X, self.components_.shape[0], "X", quiet=True)
+        means = self._machine(rows.dtype).down.means_in_chunks(X)
         return self._columns().decode(means)
 
     @unless_bits
@@ -420,7 +420,6 @@ class UnitsRBM(UnitColumns, TrainedRBM):
 
     def _state_after(self, run):
         state = super()._state_after(run)
-        state.pop("visible_chains", None)
         if self.langevin_time is not None and self.persistent:
             # Hidden states say all of chains whose visible units are drawn afresh.
             state["visible_chains"] = run.trainer.places()

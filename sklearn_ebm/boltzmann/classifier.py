@@ -339,7 +339,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         if goes_on and self.n_iter == 0:
             return self
         if goes_on:
-            self._go_on(rows, n_seen=0)
+            self._go_on(division, n_seen=0)
         callbacks = self._init_callback_context(max_subtasks=self.n_iter)
         callbacks.call_on_fit_task_begin(estimator=self, **given)
         monitor = stopping = None
@@ -430,7 +430,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         if len(codes) == 0:
             return self
         if goes_on:
-            self._go_on(rows, n_seen=self._state["n_seen"])
+            self._go_on(division, n_seen=self._state["n_seen"])
         run = Run(self._trainer(rows, codes, division), division)
         rates = np.full(run.n_batches, self._or_default("learning_rate"))
         with keeping(self, run):
@@ -467,9 +467,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             )
         rng = check_random_state(self.random_state)
         key = self._state["key"] if goes_on else random_key(rng)
-        division = LabelDivision(codes, share_held_out(self), key)
+        division = LabelDivision(X, rows, codes, share_held_out(self), key)
         if not goes_on:
-            self._initialise(X, rows, codes, classes, key, rng)
+            self._initialise(X, rows.dtype, codes, classes, division, key, rng)
         return X, rows, codes, division
 
     def _structure(self):
@@ -480,14 +480,16 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         """Dtype of the model that training goes on from."""
         return self._state["parameters"][0].dtype
 
-    def _initialise(self, X, rows, codes, classes, key, rng):
+    def _initialise(self, X, dtype, codes, classes, division, key, rng):
         """Parameters and random keys before the first epoch."""
-        n, n_classes = rows.n_columns, len(classes)
+        mean, n_rows = division.column_means, division.n_rows
+        n, n_classes = len(mean), len(classes)
         components = rng.normal(0, SMALL, (self.n_components, n))
         labels = rng.normal(0, SMALL, (self.n_components, n_classes))
-        counts = np.bincount(codes[codes >= 0], minlength=n_classes) + 0.5
+        known = codes[division.training]
+        counts = np.bincount(known[known >= 0], minlength=n_classes) + 0.5
         shares = counts / counts.sum()
-        odds = log_odds(rows.column_means, rows.n_rows)
+        odds = log_odds(mean, n_rows)
         visible = np.append(odds, np.log(shares))
         if self.objective == "generative":
             rate = np.full(self.n_components, BITS_RATE)
@@ -499,19 +501,16 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             )
             components, labels = weights[:n].T, weights[n:].T
         else:
-            numbers = some_rows(np.arange(rows.n_rows))
-            variance = column_variances(X, numbers, rows.column_means)
-            components, hidden = start_of_features(
-                components, rows.column_means, variance, rows.n_rows
-            )
+            variance = column_variances(X, some_rows(division.training), mean)
+            components, hidden = start_of_features(components, mean, variance, n_rows)
         parameters = components, labels, hidden, visible[:n], visible[n:]
         self.classes_ = classes
         self._state = {
             "parameters": tuple(
-                np.ascontiguousarray(part, rows.dtype) for part in parameters
+                np.ascontiguousarray(part, dtype) for part in parameters
             ),
-            "visible_mean": rows.column_means,
-            "n_seen": rows.n_rows,
+            "visible_mean": mean,
+            "n_seen": n_rows,
             "key": key,
             "step": 0,
             "structure": self._structure(),
@@ -521,11 +520,12 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         self.history_ = {name: [] for name in HISTORY}
         self.__dict__.pop("h_samples_", None)
 
-    def _go_on(self, rows, n_seen):
-        """Take rows into the mean of the n_seen rows before them."""
+    def _go_on(self, division, n_seen):
+        """Take rows to train on into the mean of the n_seen rows before them."""
         state = self._state
-        n_seen += rows.n_rows
-        change = (rows.column_means - state["visible_mean"]) * (rows.n_rows / n_seen)
+        n_seen += division.n_rows
+        share = division.n_rows / n_seen
+        change = (division.column_means - state["visible_mean"]) * share
         self._state = state | {
             "visible_mean": state["visible_mean"] + change,
             "n_seen": n_seen,
@@ -609,12 +609,12 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
 
     def _state_after(self, run):
         """Return what training goes on from after a run."""
+        # (After a run without momentum there is no velocity that could go on.)
         state = self._state | {
             "parameters": run.trainer.parameters(),
             "step": int(run.trainer.next_step),
+            "velocity": run.trainer.velocities() if run.trainer.momentum else None,
         }
-        if run.trainer.momentum:
-            state["velocity"] = run.trainer.velocities()
         return state
 
 

@@ -138,7 +138,7 @@ class DBNClassifier(FineTunedClassifier):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in the loss, by label (1 where none is given), or
         inversely proportional to how often they occur in `y`. Only their ratios matter:
-        they are scaled so that the mean weight of the training rows is 1. `partial_fit`
+        they are scaled so that the mean weight of rows with a label is 1. `partial_fit`
         goes on with those of its first call and takes no "balanced". With "generative"
         they multiply the joint probabilities of a class, by the biases of the labels.
 
