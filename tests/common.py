@@ -523,11 +523,11 @@ def interrupted_after(train, seconds=0.3):
 def soon_interrupted(make, train, seconds=0.15, begun=lambda model: True):
     """A model of `make()` whose training heard an interrupt within half a second.
 
-    Has three tries, each interrupted later: on a busy machine something else may hold
+    Has five tries, each interrupted later: on a busy machine something else may hold
     one of them up, or it may not have `begun`.
     """
     delays = []
-    for wait in (seconds, 2 * seconds, 4 * seconds):
+    for wait in seconds * 2.0 ** np.arange(5):
         model = make()
         delays.append(interrupted_after(lambda model=model: train(model), wait))
         if delays[-1] < 0.5 and begun(model):

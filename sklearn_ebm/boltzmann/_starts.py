@@ -7,6 +7,7 @@ from .._gibbs import Purpose
 from .._machines import some_rows, weighted_sums
 from .._units import Wanted, evaluate
 from .._validation import dense
+from ._visible_scales import scaled_offset
 
 # How often hidden units are on at first where `start_of_bits` is the start. Those of
 # centred machines stay near to that, and those that are seldom on are better features
@@ -138,7 +139,7 @@ def first_draws(units, state, n_chains, key, step):
 
     The even layers of a deep machine enter with their running means.
     """
-    seen = (state["visible_offset"] - state["shift"]) / state["scale"]
+    seen = scaled_offset(state)
     seen = np.concatenate([seen, state.get("latent_offset", ())])
     seen = seen / np.exp(state["log_variance"].astype(float))
     fields = weighted_sums(state["components"].astype(float), seen)

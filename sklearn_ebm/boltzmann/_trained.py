@@ -40,10 +40,20 @@ OF_ONE_RUN = "velocity", "fast", "jumps", "visible_chains"
 class Trained(CallbackSupportMixin, TransformerMixin):
     """Epochs over minibatches, for an estimator whose parameters a kernel trains.
 
-    An estimator that derives from it says in methods what it is made of, what its
-    kernel is, what to begin with, and how parameters become fitted attributes (see
-    `TrainedRBM`), and has the parameters of `BernoulliRBM`, or class attributes in
-    place of those it does not offer.
+    An estimator that derives from it has the parameters of `BernoulliRBM`, or class
+    attributes in place of those it does not offer, and says what it is made of
+    (`_structure`, `_shape`), what to begin with (`_first_state`, `_first_chains`), what
+    its kernel is (`_kernel`), how parameters become fitted attributes (`_public`), what
+    a monitor sees (`_view`) and what to warn of in the end (`_warn_of_faults`); where
+    values may be missing, also which model draws them (`_layers_of`). `TrainedRBM` and
+    `TrainedDBM` do.
+
+    Training goes on from the dict `_state`, which is never changed but replaced:
+    `PARAMETERS`; running means of the units that the kernel sees ("visible_offset", in
+    the units of the data, "hidden_offset", "latent_offset" of deep machines); where
+    features may be real, their `SCALES`; "key" and "step", which random numbers come
+    next; "n_seen", rows so far, and "structure"; and what steps and chains remember
+    (`OF_ONE_RUN`, "tempered").
     """
 
     _parameter_constraints: dict = {
@@ -114,11 +124,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_state")
-        if goes_on:
-            check_structure(self, self._state["structure"])
-        drawn = self._drawn_values(goes_on)
         # (Callbacks get X as it was given.)
-        data, rows = self._check_training(X, drawn, goes_on)
+        data, rows, drawn = self._begin(X, goes_on)
         if goes_on and self.n_iter == 0:
             return self
         if goes_on:
@@ -188,15 +195,12 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         """
         self._check_parameters()
         refuse_early_stopping(self)
-        first = not hasattr(self, "_state")
-        if not first:
-            check_structure(self, self._state["structure"])
-        drawn = self._drawn_values(not first)
-        X, rows = self._check_training(X, drawn, not first)
-        if first:
-            division = self._initialise(X, rows)
-        else:
+        goes_on = hasattr(self, "_state")
+        X, rows, drawn = self._begin(X, goes_on)
+        if goes_on:
             division = self._go_on(X, rows, n_seen=self._state["n_seen"])
+        else:
+            division = self._initialise(X, rows)
         run = Run(self._trainer(rows), division, tempered=self._tempered())
         if drawn:
             drawn.sweep(self._layers_of(run.trainer.parameters()), N_FIRST_SWEEPS)
@@ -239,6 +243,13 @@ class Trained(CallbackSupportMixin, TransformerMixin):
     def _rate(self):
         """Learning rate that training begins with."""
         return float(self.learning_rate)
+
+    def _begin(self, X, goes_on):
+        """Validate data to train on: they, their `Rows`, what draws missing values."""
+        if goes_on:
+            check_structure(self, self._state["structure"])
+        drawn = self._drawn_values(goes_on)
+        return *self._check_training(X, drawn, goes_on), drawn
 
     def _check_training(self, X, drawn, goes_on):
         """Validate data to train on; the data and their `Rows`."""

@@ -21,8 +21,13 @@ from ._snapshot import DeepSnapshot
 from ._starts import BITS_RATE, first_draws, start_of_bits, start_of_some_bits
 from ._structure import layer_sizes, sizes_in_words, visible_in_words
 from ._trained import Trained
-from ._unit_columns import unscaled
-from ._visible_scales import SCALES, first_units
+from ._visible_scales import (
+    SCALES,
+    first_units,
+    scaled_offset,
+    scaled_variance,
+    unscaled,
+)
 from ._wide_starts import wide_rates, wide_start
 
 BERNOULLI = as_unit("bernoulli")
@@ -145,9 +150,9 @@ class TrainedDBM(Trained, FittedDBM):
         state, columns = self._state, self._columns()
         n_latent = len(state["latent_offset"])
         n_odd, _ = state["components"].shape
-        offset = (state["visible_offset"] - state["shift"]) / state["scale"]
+        offset = scaled_offset(state)
         offset = np.concatenate([offset, state["latent_offset"]])
-        variance = np.square(state["visible_scale"] / state["scale"])
+        variance = scaled_variance(state)
         padding = 0, n_latent
         field = None
         if n_latent:

@@ -5,7 +5,6 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from .._machines import weighted_sums
 from .._missing import fill_mean_field, has_missing, missing_values
 from .._parameters import StrOptions
 from .._rows import canonical
@@ -187,30 +186,3 @@ class UnitColumns:
         with naming("conditions"):
             columns.check(self, X, quiet=True)
         return columns.encode(X)
-
-
-def unscaled(state, components, hidden, visible, log_variance):
-    """Return parameters for visible units as they are in the data.
-
-    Parameters
-    ----------
-    state : dict
-        Has the "shift" and the "scale" of the visible units in training.
-
-    components, hidden, visible, log_variance : ndarray of float
-        Parameters of the machine of units so shifted and scaled: weights and biases
-        of the hidden units, biases and variances of the visible ones.
-
-    Returns
-    -------
-    components, hidden, visible, variance : ndarray of float
-        Those of the same machine of units that are neither.
-    """
-    shift, scale = state["shift"], state["scale"]
-    variance = np.exp(log_variance)
-    return (
-        components * scale,
-        hidden - weighted_sums(components, shift / scale / variance),
-        shift + scale * visible,
-        np.square(scale) * variance,
-    )

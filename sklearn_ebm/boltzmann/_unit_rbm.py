@@ -20,8 +20,14 @@ from ._snapshot import UnitSnapshot, twin_of
 from ._starts import first_draws, start_of_some_bits, training_rows
 from ._structure import as_made, unit_in_words, visible_in_words
 from ._trained_rbm import TrainedRBM
-from ._unit_columns import UnitColumns, unscaled
-from ._visible_scales import SCALES, first_units
+from ._unit_columns import UnitColumns
+from ._visible_scales import (
+    SCALES,
+    first_units,
+    scaled_offset,
+    scaled_variance,
+    unscaled,
+)
 from ._wide_starts import wide_rates, wide_start, within_reach
 
 # Learning rates where none is given. Means of counts are exponentials: steps that serve
@@ -385,7 +391,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     @unless_bits
     def _kernel(self, rows, **settings):
         state, columns = self._state, self._columns()
-        offset = (state["visible_offset"] - state["shift"]) / state["scale"]
+        offset = scaled_offset(state)
         hidden = as_unit(self.hidden)
         trainer = UnitTrainer(
             rows,
@@ -401,7 +407,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             learned=columns.learned,
             shift=state["shift"],
             scale=state["scale"],
-            data_variance=np.square(state["visible_scale"] / state["scale"]),
+            data_variance=scaled_variance(state),
             **settings,
         )
         if any_unbounded(columns.unit, hidden):

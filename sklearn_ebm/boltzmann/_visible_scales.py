@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._machines import GLANCE, chunks
+from .._machines import GLANCE, chunks, weighted_sums
 from .._units import Kind
 from .._validation import or_more_digits
 from .._warning import warn
@@ -117,6 +117,43 @@ def more_units(state, columns, X, division, standardize):
             "log_variance": log_variance,
         }
     return changed
+
+
+def scaled_offset(state):
+    """Running means of visible units, shifted and scaled as these are in training."""
+    return (state["visible_offset"] - state["shift"]) / state["scale"]
+
+
+def scaled_variance(state):
+    """Variances of visible units in the data, in the scale of the training."""
+    return np.square(state["visible_scale"] / state["scale"])
+
+
+def unscaled(state, components, hidden, visible, log_variance):
+    """Return parameters for visible units as they are in the data.
+
+    Parameters
+    ----------
+    state : dict
+        Has the "shift" and the "scale" of the visible units in training.
+
+    components, hidden, visible, log_variance : ndarray of float
+        Parameters of the machine of units so shifted and scaled: weights and biases
+        of the hidden units, biases and variances of the visible ones.
+
+    Returns
+    -------
+    components, hidden, visible, variance : ndarray of float
+        Those of the same machine of units that are neither.
+    """
+    shift, scale = state["shift"], state["scale"]
+    variance = np.exp(log_variance)
+    return (
+        components * scale,
+        hidden - weighted_sums(components, shift / scale / variance),
+        shift + scale * visible,
+        np.square(scale) * variance,
+    )
 
 
 def bias_for(kinds, mean, little):
