@@ -1545,7 +1545,7 @@ MUTATIONS = [
     ),
     Mutation(
         "deep: biases keep the shift of the rows",
-        "boltzmann/_unit_columns.py",
+        "boltzmann/_visible_scales.py",
         "hidden - weighted_sums(components, shift",
         "hidden + weighted_sums(components, shift",
     ),

@@ -1048,7 +1048,8 @@ def test_hidden_units_without_bounds_begin_with_a_lower_rate(hidden):
         imputer = RBMImputer(4, visible=visible, hidden=hidden, n_iter=1)
         holes = rows.astype(float)
         holes[::50, 0] = np.nan
-        begun = imputer.set_params(random_state=0).fit(holes).rbm_.learning_rate
+        model = imputer.set_params(random_state=0).fit(holes).rbm_
+        begun = model.history_["learning_rate"][0]
         usual_here = 0.003 if hidden == "poisson" else 0.05
         assert begun == pytest.approx(usual_here / usual * wanted.expected, rel=0.05)
     # Where nothing varies, or little does, it is the usual one.

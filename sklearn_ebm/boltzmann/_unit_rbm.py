@@ -30,9 +30,6 @@ from ._visible_scales import (
 )
 from ._wide_starts import wide_rates, wide_start, within_reach
 
-# Learning rates where none is given. Means of counts are exponentials: steps that serve
-# other units drive them to infinity.
-RATE, COUNTS_RATE = 0.1, 0.01
 # Attributes that only machines with other units than two layers of bits have.
 NOT_OF_BITS = "n_categories_", "variance_", "visible_scale_", "_normaliser"
 
@@ -56,6 +53,9 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     that derives from this class has `visible`, `hidden` and `standardize`.
     """
 
+    # Learning rates where none is given, and of counts, whose means are exponentials:
+    # steps that serve other units drive them to infinity.
+    _default_rates = 0.1, 0.01
     # What only Bernoulli units have kernels for.
     n_temperatures = 1
     fast_learning_rate = 0.0
@@ -317,13 +317,13 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     def _rate(self):
         if self.learning_rate is not None:
             return float(self.learning_rate)
+        rate, rate_for_counts = self._default_rates
         if self._bits:
-            return RATE
+            return rate
         state, columns, hidden = self._state, self._columns(), as_unit(self.hidden)
-        rate = RATE
         if Kind.POISSON in kinds_of(columns.unit) | kinds_of(hidden):
             means, n_hidden = state["visible_offset"], self.n_components
-            rate = rate_of_counts(COUNTS_RATE, columns.kinds, means, n_hidden)
+            rate = rate_of_counts(rate_for_counts, columns.kinds, means, n_hidden)
         if any_unbounded(hidden):
             rate = steady_rate(rate, state["largest_variance"])
         return rate

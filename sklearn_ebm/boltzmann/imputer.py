@@ -8,24 +8,20 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import check_is_fitted
 
-from .._machines import some_rows
-from .._missing import fill_exactly, observed_means
+from .._missing import fill_exactly
 from .._parameters import Interval, check_parameters
 from .._training import undone_if_in_vain
 from .._unit_paths import state_counts
-from .._units import Kind
 from .._validation import check_table, input_names, is_nan, random_generator
-from ..units import any_unbounded, as_unit, kinds_of
 from ._columns import Columns, owners_of, part_of
-from ._rates import largest_variance, rate_of_counts, steady_rate
 from ._structure import as_made
 from .rbm import RBM
 
 # Hidden layers of at most so many states are summed, not sampled.
 MOST_STATES = 2**12
-# Learning rates where none is given. So many epochs at a higher one drive counts to
-# infinity.
-RATE, COUNTS_RATE = 0.05, 0.003
+# Learning rates where none is given, and of counts, which as many epochs at a higher
+# one drive to infinity.
+RATES = 0.05, 0.003
 
 
 class RBMImputer(TransformerMixin, BaseEstimator):
@@ -269,7 +265,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             self.n_components,
             visible=_specs(self.visible, ~empty, names),
             hidden=self.hidden,
-            learning_rate=self._rate(X, columns),
+            learning_rate=self.learning_rate,
             learning_rate_schedule="linear",
             batch_size=self.batch_size,
             n_iter=self.n_iter,
@@ -279,6 +275,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             random_state=int(seeds[0]),
             verbose=self.verbose,
         )
+        rbm._default_rates = RATES
         try:
             rbm.fit(np.ascontiguousarray(X[:, ~empty]))
         finally:
@@ -286,22 +283,6 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             if hasattr(rbm, "components_"):
                 self._store(rbm, columns, empty, int(seeds[1]), X)
         return self
-
-    def _rate(self, X, columns):
-        """Learning rate to begin with."""
-        if self.learning_rate is not None:
-            return self.learning_rate
-        hidden, rate = as_unit(self.hidden), RATE
-        if Kind.POISSON in kinds_of(columns.unit) | kinds_of(hidden):
-            means = np.repeat(observed_means(X, np.isnan(X)), columns.sizes)
-            rate = rate_of_counts(COUNTS_RATE, columns.kinds, means, self.n_components)
-        if any_unbounded(hidden):
-            rows = columns.encode(some_rows(X))
-            missing = np.isnan(rows)
-            mean = observed_means(rows, missing)
-            rows = np.where(missing, mean, rows)
-            rate = steady_rate(rate, largest_variance(columns.kinds, rows, mean))
-        return rate
 
     def _store(self, rbm, columns, empty, seed, X):
         self.rbm_, self.n_iter_ = rbm, 0 if rbm is None else rbm.n_iter_
