@@ -111,8 +111,9 @@ class ICA(Transformer):
     w_init : array-like of shape (n_components, n_components) or None, default=None
         Unmixing matrix of the whitened data to start from; of shape (n_components,
         n_features) if that is fewer. None starts at a random rotation close to the
-        principal components; for the likelihood of whitened data, it is brought near
-        the maximum by a few iterations of FastICA on a part of the rows.
+        principal components. For the likelihood of whitened data, either is made a
+        rotation, and brought near the maximum by a few iterations of FastICA on a part
+        of the rows: elsewhere the likelihood may have other maxima and saddles.
 
     random_state : int, RandomState instance or None, default=None
         Seeds the start and, unless that gets its own, `sample`.
@@ -395,7 +396,7 @@ class ICA(Transformer):
             minimise(Z, W, Sources(names), unit=unit, report=report, **how)
             return
         adaptive = self._density() == "adaptive"
-        if self.w_init is None and self.whiten is not False:
+        if self.whiten is not False:
             W, names = first_guess(Z, W, names, adaptive)
         elif adaptive:
             W, chosen = choose(Z, W, Sources(names))
