@@ -670,8 +670,8 @@ def test_given_start():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_given_start_that_mixes_sources_evenly_leads_to_them(seed):
-    # Where sources of long and of short tails are mixed evenly, either mixture looks like
-    # one of short tails, and there is a maximum of such sources, lower by 0.05 nats.
+    # Where sources of long and of short tails are mixed evenly, both mixtures look like
+    # some of short tails, and there is a maximum of such ones, lower by 0.05 nats.
     rng = np.random.default_rng(seed)
     S = np.column_stack([rng.laplace(size=500), rng.uniform(-1, 1, 500)])
     S /= S.std(axis=0)
