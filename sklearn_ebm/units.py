@@ -6,6 +6,7 @@ U are; the logarithm of the normaliser follows, and its derivative is the mean. 
 formulas themselves are in ``_units.pyx``.
 """
 
+import sys
 from dataclasses import dataclass
 from itertools import product
 from numbers import Integral
@@ -27,6 +28,12 @@ __all__ = [
 ]
 
 
+def in_words(spec):
+    """What units are, as they were given: a name, or a unit, with all its digits."""
+    with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+        return repr(spec)
+
+
 class Unit:
     """A kind of unit; every other class here derives from it.
 
@@ -42,6 +49,13 @@ class Unit:
     kind = None
     # Number of columns that make one unit.
     size = 1
+
+    # (Not those of dataclasses, to which arrays are neither equal nor hashable.)
+    def __eq__(self, other):
+        return type(self) is type(other) and in_words(self) == in_words(other)
+
+    def __hash__(self):
+        return hash(in_words(self))
 
     def energy(self, states):
         """Compute the energy U of states.

@@ -233,9 +233,14 @@ def test_what_is_wrong_with_numbers_to_learn_is_said_of_y(digits):
                 getattr(small("regressor"), method)(digits[:5], y)
 
 
-def test_constant_target(digits):
-    model = small("regressor").fit(digits[:50], np.full(50, 7.0))
-    assert np.abs(model.predict(digits) - 7).max() < 0.5
+@pytest.mark.parametrize("solver", ["sgd", "adam", "lbfgs"])
+def test_constant_targets_are_predicted_as_they_are(solver, digits):
+    for constant in (7.0, 1e-4, 1e6 / 3):
+        y = np.column_stack([digits[:50, 20], np.full(50, constant)])
+        model = small("regressor", solver=solver).fit(digits[:50], y)
+        assert (model.predict(digits)[:, 1] == constant).all()
+        model.fit(digits[:50], y[:, 1])
+        assert (model.predict(digits) == constant).all()
 
 
 # ---- Pretraining ----
@@ -578,6 +583,12 @@ def test_early_stopping_keeps_the_best_epoch(digits, labels):
     constant = clone(model).set_params(learning_rate_schedule="constant").fit(X, y)
     short.set_params(n_iter=constant.best_n_iter_).fit(X, y)
     assert_same(short.coefs_, constant.coefs_)
+
+
+def test_early_stopping_where_there_is_nothing_to_learn(digits):
+    # L-BFGS takes no step from where the gradient is zero.
+    model = small(solver="lbfgs", early_stopping=True).fit(digits[:20], np.zeros(20))
+    assert model.n_iter_ == model.best_n_iter_ == 0
 
 
 def test_early_stopping_of_numbers(digits, labels):

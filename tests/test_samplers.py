@@ -837,6 +837,8 @@ def test_imputing_bits_of_any_type(dtype):
     wanted = model.impute(X.astype(float), mask=mask, random_state=2)
     assert_same(found, wanted)
     assert_same(impute(model, X.astype(dtype), mask, random_state=2), wanted)
+    with pytest.raises(TypeError, match="Sparse data was passed for X"):
+        impute(model, sp.csr_array(X), mask)
 
 
 def test_random_bits_of_imputing():

@@ -1,5 +1,6 @@
 """Units of every kind: formulas and draws."""
 
+import copy
 import hashlib
 
 import numpy as np
@@ -52,6 +53,22 @@ UNITS = {
     "mixed": (MIXED, 17),
 }
 every_unit = pytest.mark.parametrize("name", UNITS)
+
+
+@every_unit
+def test_units_are_values(name):
+    unit, _ = UNITS[name]
+    twin = copy.deepcopy(unit)
+    assert twin is not unit and twin == unit and hash(twin) == hash(unit)
+    assert unit != name  # which stands for a unit whose variance is learned
+    assert [other for other, _ in UNITS.values() if other == unit] == [unit]
+
+
+def test_units_with_other_numbers_are_others():
+    loc = np.arange(2000.0)
+    assert Gaussian(loc) == Gaussian(loc.copy())
+    assert Gaussian(loc) != Gaussian(loc + 1e-12 * (loc == 1000))
+    assert Categorical(3) != Categorical(4)
 
 
 def columns(unit, n):

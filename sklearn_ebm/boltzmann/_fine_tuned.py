@@ -393,10 +393,10 @@ class FineTuned(CallbackSupportMixin, Transformer):
     def _fitted(self, run):
         """Return the attributes that a run has arrived at."""
         fitted = {"_state": self._state | run.state()}
-        if run.best is None:
-            params = [p.copy() for p in run.params]
-        else:
-            params, fitted["best_n_iter_"] = run.best["parameters"], run.best["n_iter"]
+        best = run.best or {"parameters": run.params, "n_iter": self.n_iter_}
+        params = [p.copy() for p in best["parameters"]]
+        if run.stopping is not None:
+            fitted["best_n_iter_"] = best["n_iter"]
         return fitted | self._public(params, self._state)
 
     def _public(self, params, state):

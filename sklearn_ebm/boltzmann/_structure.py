@@ -4,7 +4,6 @@ In words, which fitted state can carry and messages say: the same words if and o
 there are the same units and layers.
 """
 
-import sys
 from itertools import pairwise
 from numbers import Integral
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from .._parameters import Interval, TupleOf
 from .._validation import check_choice
+from ..units import in_words
 from ._columns import owners_of
 
 # What a parameter that says how large hidden layers are may be.
@@ -72,21 +72,15 @@ def sizes_in_words(sizes):
     return repr(tuple(layer_sizes(sizes)))
 
 
-def unit_in_words(spec):
-    """What units are, as they were given: a name, or a unit.
+def visible_in_words(estimator):
+    """What the features are, of an estimator with a parameter `visible`.
 
-    Not the unit that a name stands for: variances of "gaussian" are learned, those of
+    Not the units that names stand for: variances of "gaussian" are learned, those of
     a `Gaussian` are not.
     """
-    with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
-        return repr(spec)
-
-
-def visible_in_words(estimator):
-    """What the features are, of an estimator with a parameter `visible`."""
     names = getattr(estimator, "feature_names_in_", None)
     specs, owner = owners_of(estimator.visible, estimator.n_features_in_, names)
-    words = np.array([unit_in_words(spec) for spec in specs])[owner]
+    words = np.array([in_words(spec) for spec in specs])[owner]
     if (words == words[0]).all():
         return str(words[0])
     starts = np.flatnonzero(words[1:] != words[:-1]) + 1

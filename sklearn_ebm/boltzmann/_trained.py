@@ -397,8 +397,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
     def _fitted(self, run):
         """Return the attributes that a run has arrived at."""
         fitted = self._public(run.parameters()) | {"_state": self._state_after(run)}
-        if run.best is not None:
-            fitted["best_n_iter_"] = run.best["n_iter"]
+        if run.stopping is not None:
+            fitted["best_n_iter_"] = run.best["n_iter"] if run.best else self.n_iter_
         if self.persistent:
             fitted["h_samples_"] = run.trainer.chains()
         return fitted

@@ -12,13 +12,13 @@ from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from .._validation import check_states, naming
 from ..layered import Layered
-from ..units import any_unbounded, are, as_unit, check_pair, kinds_of
+from ..units import any_unbounded, are, as_unit, check_pair, in_words, kinds_of
 from ._columns import range_of
 from ._normaliser import kept_log_z, warn_of_too_much
 from ._rates import CLIP, largest_variance, rate_of_counts, steady_rate
 from ._snapshot import UnitSnapshot, twin_of
 from ._starts import first_draws, start_of_some_bits, training_rows
-from ._structure import as_made, unit_in_words, visible_in_words
+from ._structure import as_made, visible_in_words
 from ._trained_rbm import TrainedRBM
 from ._unit_columns import UnitColumns
 from ._visible_scales import (
@@ -295,7 +295,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     def _structure(self):
         structure = super()._structure() | {
             "visible": visible_in_words(self),
-            "hidden": unit_in_words(self.hidden),
+            "hidden": in_words(self.hidden),
         }
         if not self._asks_for_bits:
             structure["standardize"] = repr(bool(self.standardize))

@@ -601,8 +601,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             "visible_mean_": self._state["visible_mean"].astype(components.dtype),
             "_state": self._state_after(run),
         }
-        if run.best is not None:
-            fitted["best_n_iter_"] = run.best["n_iter"]
+        if run.stopping is not None:
+            fitted["best_n_iter_"] = run.best["n_iter"] if run.best else self.n_iter_
         if run.trainer.persistent:
             fitted["h_samples_"] = run.trainer.chains()
         return fitted

@@ -335,6 +335,15 @@ class DBNRegressor(RegressorMixin, FineTuned):
             "n_outputs": values.shape[1],
         }
 
+    def _first_params(self, rows, state, rng):
+        params = super()._first_params(rows, state, rng)
+        # Of a target that does not vary the net says the mean, exactly.
+        constant = (np.ptp(state["first_targets"], axis=0) == 0) & (
+            state["y_scale"] == 1
+        )
+        params[-2][:, constant] = 0
+        return params
+
     def _settle(self):
         state = self._state
         varied = np.ptp(state["first_targets"], axis=0) > 0
@@ -422,8 +431,9 @@ def _scale_of(values):
     unit = np.ldexp(1.0, np.frexp(np.abs(values).max(axis=0))[1] - 1)
     mean, variance = (values / unit).mean(axis=0), (values / unit).var(axis=0)
     scale = np.sqrt(beyond_rounding(variance, len(values), mean)) * unit
+    constant = np.ptp(values, axis=0) == 0
     return {
-        "y_mean": mean * unit,
+        "y_mean": np.where(constant, values[0], mean * unit),
         "y_scale": np.where(scale > 0, scale, 1.0),
         "y_known": (len(values) >= FEW_ROWS) & (scale > 0),
         "first_targets": values[:FEW_ROWS].copy(),

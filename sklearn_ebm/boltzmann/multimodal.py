@@ -9,9 +9,9 @@ from .._missing import has_missing, missing_values
 from .._parameters import Interval, StrOptions
 from .._validation import check_choice, check_rows, column_indices, in_dense
 from ..layered import blocks
-from ..units import Mixed, Unit
+from ..units import Mixed, Unit, in_words
 from ._columns import places_of
-from ._structure import as_made, sizes_in_words, unit_in_words
+from ._structure import as_made, sizes_in_words
 from ._trained_dbm import TrainedDBM
 
 # Rounds of mean field over missing features; a fixed number, so that rows do not
@@ -477,7 +477,7 @@ class MultimodalDBM(TrainedDBM):
         owners = self._owners(self.modalities)
         modalities = [
             f"({name!r}, {np.flatnonzero(owners == number).tolist()}, "
-            f"{unit_in_words(unit)}, {sizes_in_words(sizes)})"
+            f"{in_words(unit)}, {sizes_in_words(sizes)})"
             for number, (name, _, unit, sizes) in enumerate(self.modalities)
         ]
         return {

@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from sklearn.utils.validation import check_array
 
 from .._validation import (
     check_choice,
@@ -11,6 +12,7 @@ from .._validation import (
     check_mask,
     check_states,
     dense,
+    naming,
     random_key,
 )
 from ..units import as_unit, check_blocks
@@ -265,6 +267,8 @@ def impute(model, X, mask, *, n_gibbs_steps=100, method="mean", random_state=Non
     """
     n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
     check_choice(method, "method", IMPUTING_METHODS)
+    with naming("X"):  # missing values need not be finite
+        X = check_array(X, dtype=None, ensure_all_finite=False, input_name="X")
     missing = check_mask(mask, np.shape(X), "mask")
     layers = layers_of(model)
     X, _ = check_states(
