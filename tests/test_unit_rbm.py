@@ -29,6 +29,7 @@ from common import (
     assert_same_model,
     fitted_floats,
     floats,
+    name_of,
     run_on_threads,
     traced_memory,
 )
@@ -771,13 +772,47 @@ def test_no_data_give_nan(name, dtype):
         assert sample.dtype == dtype
 
 
-def test_a_constant_column_changes_nothing():
+@pytest.mark.parametrize(
+    "model",
+    [
+        GaussianRBM(3, n_iter=2),
+        GaussianRBM(3, n_iter=2, standardize=False),
+        RBM(3, n_iter=2, visible="gaussian", hidden="spin"),
+        DBMTransformer((3, 2), n_iter=2, visible="gaussian"),
+        DBNTransformer((3, 2), n_iter=2, visible="gaussian"),
+    ],
+    ids=name_of,
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_constant_column_stays_what_it_is(model, dtype):
     X = generator(666).normal(size=(100, 3))
     for value in (0.0, 0.1, 1 / 3, 1e7 + 0.1, 1e-30):
-        Y = np.column_stack([X, np.full(100, value)])
-        model = GaussianRBM(3, n_iter=2, random_state=0).fit(Y)
-        assert model.visible_scale_[3] == 1
-        assert model.variance_[3] > 0.1
+        Y = np.column_stack([X, np.full(100, value)]).astype(dtype)
+        model.set_params(random_state=0).fit(Y)
+        np.testing.assert_allclose(model.reconstruct(Y)[:, 3], Y[:, 3], rtol=1e-6)
+        # In samples it varies as if in one row more it had: here in one of 101.
+        size = max(abs(value) or np.median(X.std(axis=0)), 1e-13) / np.sqrt(101)
+        samples = model.sample(400, 2, random_state=0)[:, 3].astype(float)
+        assert abs(samples.mean() - value) < 4 * size / np.sqrt(400)
+        assert 0.85 < samples.std() / size < 1.15
+        # Hidden units do not hear of it.
+        other = Y.copy()
+        other[:, 3] += 5
+        assert_same(model.transform(other), model.transform(Y))
+        assert np.isfinite(model.score(other))
+
+
+def test_a_column_that_begins_to_vary_is_learned():
+    X = generator(667).normal(size=(200, 2))
+    still = np.column_stack([X[:, 0], np.zeros(200)])
+    model = GaussianRBM(3, random_state=0, learning_rate=0.1).partial_fit(still)
+    assert not model.components_[:, 1].any()
+    for _ in range(50):
+        model.partial_fit(X)
+    assert model.components_[:, 1].any()
+    assert 0.5 < model.sample(400, 20, random_state=0)[:, 1].std() < 2
+    # One row does not say what varies.
+    assert GaussianRBM(3, random_state=0).partial_fit(X[:1]).components_.all()
 
 
 def test_the_floor_of_variances_is_a_share_of_those_of_the_data():

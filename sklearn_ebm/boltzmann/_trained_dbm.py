@@ -228,7 +228,12 @@ class TrainedDBM(Trained, FittedDBM):
         sizes = self._sizes(n)
         first = slice(sizes[1])
         components[first, :n], odd[first], even[:n], variance = unscaled(
-            state, components[first, :n], odd[first], even[:n], log_variance[:n]
+            state,
+            self._columns(),
+            components[first, :n],
+            odd[first],
+            even[:n],
+            log_variance[:n],
         )
         intercepts = unfolded(even, odd, sizes)
         weights = [block.T for block in blocks(components.T, sizes)]

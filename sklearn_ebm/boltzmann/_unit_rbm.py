@@ -361,7 +361,9 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         hidden, unit = nothing[0], as_unit(self.hidden)
         rate = unit.mean(nothing)[0]
         if columns.learned.any() and unit.kind == Kind.BERNOULLI:
-            learned = columns.learned
+            # (What does not vary has nothing to tell.)
+            learned = columns.learned & (start["visible_variance"] > 0)
+            learned = learned if learned.any() else columns.learned
             rate = wide_rates(components, X, division, start, learned)
             components, hidden, wide, first = wide_start(
                 components, (mean - shift) / scale, first, learned, rate
@@ -440,7 +442,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     def _public(self, parameters):
         state, dtype = self._state, parameters[0].dtype
         components, hidden, visible, variance = unscaled(
-            state, *(x.astype(float) for x in parameters)
+            state, self._columns(), *(x.astype(float) for x in parameters)
         )
         fitted = {
             "components_": components,

@@ -129,13 +129,17 @@ def scaled_variance(state):
     return np.square(state["visible_scale"] / state["scale"])
 
 
-def unscaled(state, components, hidden, visible, log_variance):
+def unscaled(state, columns, components, hidden, visible, log_variance):
     """Return parameters for visible units as they are in the data.
 
     Parameters
     ----------
     state : dict
-        Has the "shift" and the "scale" of the visible units in training.
+        The state of the training: "shift" and "scale" of the visible units, and what
+        is known of the features.
+
+    columns : Columns
+        What the columns hold.
 
     components, hidden, visible, log_variance : ndarray of float
         Parameters of the machine of units so shifted and scaled: weights and biases
@@ -144,16 +148,36 @@ def unscaled(state, components, hidden, visible, log_variance):
     Returns
     -------
     components, hidden, visible, variance : ndarray of float
-        Those of the same machine of units that are neither.
+        Those of the same machine of units that are neither. Features that have not
+        varied say nothing, and hidden units nothing of them.
     """
     shift, scale = state["shift"], state["scale"]
     variance = np.exp(log_variance)
+    still = _still(state, columns)
+    components = np.where(still, 0.0, components)
     return (
         components * scale,
         hidden - weighted_sums(components, shift / scale / variance),
-        shift + scale * visible,
-        np.square(scale) * variance,
+        np.where(still, state["visible_offset"], shift + scale * visible),
+        np.where(still, _still_variance(state), np.square(scale) * variance),
     )
+
+
+def _still(state, columns):
+    """Which real features have not varied so far, in several rows."""
+    return columns.learned & (state["visible_variance"] == 0) & (state["n_seen"] > 1)
+
+
+def _still_variance(state):
+    """Variances of features that have not varied, as if in one row more they had.
+
+    There they deviate by their size or, where that is zero, as much as others do.
+    """
+    size, varied = np.abs(state["visible_offset"]), state["visible_variance"] > 0
+    usual = np.median(state["visible_scale"][varied]) if varied.any() else 1.0
+    # (In float32, too, squares are finite and larger than 0.)
+    size = np.clip(np.where(size > 0, size, usual), 1e-13, 1e18)
+    return np.square(size) / (state["n_seen"] + 1)
 
 
 def bias_for(kinds, mean, little):
