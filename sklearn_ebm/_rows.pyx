@@ -42,10 +42,24 @@ cdef void nonzero_bytes(
 
 
 def canonical(X):
-    """Return a CSR matrix with one entry a place, in order; the one given stays."""
+    """Return a CSR matrix with one entry a place, in order; the one given stays.
+
+    Raises ValueError of places outside the matrix, of which SciPy takes no notice.
+    """
+    starts, stops = X.indptr[:-1], X.indptr[1:]
+    if (starts > stops).any():
+        raise ValueError("Sparse X is malformed: its indptr falls.")
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
+        starts, stops = X.indptr[:-1], X.indptr[1:]
+    # (The indices of a row ascend.)
+    filled = starts < stops
+    first, last = X.indices[starts[filled]], X.indices[stops[filled] - 1]
+    if first.min(initial=0) < 0 or last.max(initial=0) >= max(1, X.shape[1]):
+        raise ValueError(
+            f"Sparse X is malformed: it has entries outside its {X.shape[1]} columns."
+        )
     return X
 
 

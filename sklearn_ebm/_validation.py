@@ -247,7 +247,7 @@ def check_floats(estimator, X, *, reset=False, **how):
     `how` goes on to scikit-learn's `validate_data`.
     """
     refuse_times_and_masks(X, "X")
-    X = _bits_once(X)
+    X = _once(X)
     return validate_data(estimator, X, reset=reset, dtype=FLOATS, **how)
 
 
@@ -333,9 +333,9 @@ def refuse_masks(values, name, remedy):
         )
 
 
-def _bits_once(X):
-    """Sparse bits with one entry a place: as floats, two of them would be 2."""
-    if sp.issparse(X) and X.dtype == np.bool_:
+def _once(X):
+    """Sparse data with one entry a place: two bits, as floats, would be 2."""
+    if sp.issparse(X) and (X.format == "csr" or X.dtype == np.bool_):
         return canonical(X.tocsr())
     return X
 
@@ -365,7 +365,7 @@ def check_latent(X, n_columns, columns, **how):
     `how` goes on to scikit-learn's `check_array`.
     """
     refuse_times_and_masks(X, "X")
-    X = check_array(_bits_once(X), dtype=FLOATS, input_name="X", **how)
+    X = check_array(_once(X), dtype=FLOATS, input_name="X", **how)
     if X.shape[1] != n_columns:
         raise ValueError(
             f"X has {X.shape[1]} columns, but there are {n_columns} {columns}."

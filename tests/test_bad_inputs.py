@@ -278,6 +278,17 @@ def _sparse_with(value):
     return lambda X: sp.csr_array(_with(value)(X))
 
 
+def _malformed(name, entry, value):
+    """CSR data of which one entry of the indices, or the indptr, is something else."""
+
+    def change(X):
+        X = sp.csr_matrix(X)
+        getattr(X, name)[entry] = value
+        return X
+
+    return change
+
+
 # What the data are, and what the message says of them.
 BAD_DATA = {
     "NaN": (_with(NAN), "contains NaN"),
@@ -286,6 +297,10 @@ BAD_DATA = {
     "float32 NaN": (lambda X: _with(NAN)(X).astype(np.float32), "contains NaN"),
     "sparse NaN": (_sparse_with(NAN), "contains NaN"),
     "sparse inf": (_sparse_with(INF), "contains infinity"),
+    "CSR -1": (_malformed("indices", 3, -1), r"Sparse [Xv] is malformed"),
+    "CSR outside": (_malformed("indices", 3, 64), r"Sparse [Xv] is malformed"),
+    "CSR far outside": (_malformed("indices", -1, 10**8), r"Sparse [Xv] is malformed"),
+    "CSR falls": (_malformed("indptr", 5, 10**8), r"Sparse [Xv] is malformed"),
     "1-D": (lambda X: X[0], "Expected 2D array, got 1D array"),
     "3-D": (lambda X: X[None], r"(dim 3|3D)"),
     "scalar": (lambda X: 0.5, "Expected 2D array, got scalar"),
