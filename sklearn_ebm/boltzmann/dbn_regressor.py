@@ -338,10 +338,7 @@ class DBNRegressor(RegressorMixin, FineTuned):
     def _first_params(self, rows, state, rng):
         params = super()._first_params(rows, state, rng)
         # Of a target that does not vary the net says the mean, exactly.
-        constant = (np.ptp(state["first_targets"], axis=0) == 0) & (
-            state["y_scale"] == 1
-        )
-        params[-2][:, constant] = 0
+        params[-2][:, np.ptp(state["first_targets"], axis=0) == 0] = 0
         return params
 
     def _settle(self):
