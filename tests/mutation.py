@@ -1720,8 +1720,15 @@ MUTATIONS = [
     Mutation(
         "hidden units that are to tell labels begin where they say nothing",
         "boltzmann/_net_starts.py",
-        "weights = weights * (LEAST_SPREAD / SMALL / np.sqrt(variance.sum()))",
+        "weights = weights * (spread / SMALL / np.sqrt(variance.sum()))",
         "weights = weights * 1.0",
+        tests=("tests/test_rbm_classifier.py",),
+    ),
+    Mutation(
+        "features of a classifier do not begin at their means",
+        "boltzmann/classifier.py",
+        "visible[:n] -= weighted_sums",
+        "visible[:n] -= 0 * weighted_sums",
         tests=("tests/test_rbm_classifier.py",),
     ),
     Mutation(

@@ -174,11 +174,15 @@ def test_where_training_starts(objective, digits):
     hidden, visible = model.intercept_hidden_, model.intercept_visible_
     labels, rate = model.intercept_label_, 0.2
     if objective != "generative":
-        # Fields deviate by 1 (as if a row more had been as uncertain as a bit).
+        # Fields deviate by 1 (as if a row more had been as uncertain as a bit), or by
+        # half of that, and are log-odds where the other side is at its mean.
         variance = digits.var(axis=0) * 1797 + mean * (1 - mean)
         sizes = np.full(67, 0.01)
         sizes[:64] = np.sqrt(1798 / variance.sum())
+        if objective == "hybrid":
+            sizes[:64] /= 2
         hidden = hidden + model.components_ @ digits.mean(axis=0)
+        visible = visible + model.components_.sum(axis=0) * rate
     else:
         # Fields of independent units deviate by at most 1, and are log-odds where the
         # other side is at its mean.

@@ -16,7 +16,7 @@ from ._starts import BITS_RATE, SMALL
 LEAST_SPREAD, MOST_GAIN = 1.0, 1000.0
 
 
-def start_of_features(weights, mean, variance, n_rows):
+def start_of_features(weights, mean, variance, n_rows, spread):
     """Hidden units that tell rows apart from the first, to be trained to tell labels.
 
     From small weights a net has to leave the plateau of what is linear in the inputs,
@@ -33,10 +33,13 @@ def start_of_features(weights, mean, variance, n_rows):
     n_rows : int
         Number of rows that say so.
 
+    spread : float
+        Standard deviation that the fields are to have.
+
     Returns
     -------
     weights : ndarray of shape (n_hidden, n_features)
-        Weights of such a size that the fields deviate by `LEAST_SPREAD`.
+        Weights of such a size that they do.
 
     hidden : ndarray of shape (n_hidden,)
         Biases with which they are on for about `BITS_RATE` of the rows.
@@ -44,7 +47,7 @@ def start_of_features(weights, mean, variance, n_rows):
     # (As if one row more had been as uncertain as a bit is: few rows vary by chance.)
     share = (n_rows * np.clip(mean, 0, 1) + 1) / (n_rows + 2)
     variance = (n_rows * variance + share * (1 - share)) / (n_rows + 1)
-    weights = weights * (LEAST_SPREAD / SMALL / np.sqrt(variance.sum()))
+    weights = weights * (spread / SMALL / np.sqrt(variance.sum()))
     return weights, logit(BITS_RATE) - weighted_sums(weights, mean)
 
 

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from .._callbacks import CallbackSupportMixin, with_callbacks
 from .._classifier import ClassifierTrainer
-from .._machines import some_rows
+from .._machines import some_rows, weighted_sums
 from .._parameters import Interval, StrOptions, check_parameters
 from .._rows import Rows
 from .._training import (
@@ -31,6 +31,9 @@ from ._visible_scales import column_variances
 
 # Of the discriminative objective, and of those that draw samples.
 DEFAULTS = {"learning_rate": (0.1, 0.2), "momentum": (0.9, 0.0)}
+# Deviation of the fields of hidden units at first: where only labels are learned, and
+# where features are, too, of which units with wide fields are a poor model.
+SPREAD, SPREAD_OF_HYBRID = 1.0, 0.5
 # What is known of every epoch.
 HISTORY = ["learning_rate", "seconds", "weight_norm", "log_likelihood", "accuracy"]
 
@@ -502,7 +505,14 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             components, labels = weights[:n].T, weights[n:].T
         else:
             variance = column_variances(X, some_rows(division.training), mean)
-            components, hidden = start_of_features(components, mean, variance, n_rows)
+            hybrid = self.objective == "hybrid" and self.alpha > 0
+            spread = SPREAD_OF_HYBRID if hybrid else SPREAD
+            components, hidden = start_of_features(
+                components, mean, variance, n_rows, spread
+            )
+            # Features have their means where hidden units are at theirs.
+            rates = np.full(self.n_components, BITS_RATE)
+            visible[:n] -= weighted_sums(components.T, rates)
         parameters = components, labels, hidden, visible[:n], visible[n:]
         self.classes_ = classes
         self._state = {
