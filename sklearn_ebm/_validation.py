@@ -305,7 +305,7 @@ def check_mask(mask, shape, name):
 
 
 def title(estimator):
-    """What messages call an estimator; a machine of a stack has a title."""
+    """What messages call an estimator; a machine inside another one has a title."""
     return getattr(estimator, "_title", type(estimator).__name__)
 
 

@@ -452,7 +452,7 @@ def test_verbose_prints_a_line_an_iteration(estimator, digits, capsys):
     elif getattr(model, "pretrain", False) and hasattr(model, "coefs_"):
         first = model.pretrain_n_iter * (model.n_layers_ - 2)
     assert len(lines) == first + model.n_iter_
-    trained = type(getattr(model, "rbm_", model)).__name__
+    trained = type(model).__name__
     assert all(re.match(rf"\[{trained}.*\] Iteration \d+, ", line) for line in lines)
     assert printed.err == ""
     assert_same(fitted_floats(model), fitted_floats(quiet))

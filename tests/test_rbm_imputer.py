@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -536,3 +537,13 @@ def test_features_that_do_not_vary_are_not_varied(n_components, sample_posterior
 def test_unknown_names_out(table):
     with pytest.raises(ValueError, match="input_features"):
         quick().fit(table).get_feature_names_out(["a", "b"])
+
+
+def test_messages_are_those_of_the_imputer(capsys):
+    X = np.random.default_rng(668).normal(size=(40, 3))
+    X[::7, 1] = np.nan
+    # Far too long steps leave hidden units that are always off, or always on.
+    model = RBMImputer(4, n_iter=20, learning_rate=5.0, verbose=1, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="hidden units of RBMImputer"):
+        model.fit(X)
+    assert capsys.readouterr().out.startswith("[RBMImputer] Iteration 1,")

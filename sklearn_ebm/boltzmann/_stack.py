@@ -67,6 +67,7 @@ def new_stack(estimator, sizes, rng, *, learning_rate, n_iter, upper=RBM, **sett
             **settings,
         )
         rbm._title = f"{type(estimator).__name__}, layer {number + 1}"
+        rbm._stands_alone = False
         rbms.append(rbm)
     return rbms
 
@@ -227,7 +228,8 @@ def states_of(rbms):
 
     But for their histories, which are in that of the stack (see `joined_history`).
     """
-    left_out = {*rbms[0].get_params(deep=False), "_title", "below", "history_"}
+    ours = "_title", "_stands_alone", "below", "history_"
+    left_out = {*rbms[0].get_params(deep=False), *ours}
     return [
         {name: value for name, value in vars(rbm).items() if name not in left_out}
         for rbm in rbms

@@ -79,6 +79,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
     _kept = ()
     # How many epochs of pretraining come before those of a new machine.
     _n_pretrained = 0
+    # Whether it is more than a part of a net, which need not be a good model.
+    _stands_alone = True
 
     @undone_if_in_vain
     @with_callbacks

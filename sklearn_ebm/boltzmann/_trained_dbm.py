@@ -251,8 +251,8 @@ class TrainedDBM(Trained, FittedDBM):
     def _warn_of_faults(self, X, run, drawn):
         """Hidden units of a layer may well say the same of every row; not the top."""
         self._warn_of_endless_counts(self.components_[0], self.intercepts_[0])
-        # (What belongs to a net, which has a title, is spread there.)
-        if self.n_iter and not hasattr(self, "_title"):
+        # (What belongs to a net is spread there.)
+        if self.n_iter and self._stands_alone:
             means = self._output(some_rows(X), self._dtype())
             warn_of_constant_top(self, means)
 

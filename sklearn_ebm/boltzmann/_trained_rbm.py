@@ -110,8 +110,7 @@ class TrainedRBM(Trained, FittedRBM):
         if may_be_idle(fields + self.intercept_hidden_):
             monitor = self._monitor(X, run.division, drawn)
             monitor.warn_of_idle_units(title(self), run.parameters())
-        # (What a net is made of need not be a good model.)
-        if self.n_iter and not hasattr(self, "_title"):
+        if self.n_iter and self._stands_alone:
             warn_if_stray(self, X, self._rate())
 
     def _public(self, parameters):

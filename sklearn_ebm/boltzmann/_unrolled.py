@@ -60,6 +60,7 @@ class Unrolled:
         )
         dbm._greedy_chains_persist = PRETRAINING["persistent"]
         dbm._title = f"{type(model).__name__}, pretraining"
+        dbm._stands_alone = False
         try:
             with tasks.around(dbm):
                 dbm.fit(X)

@@ -275,7 +275,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             random_state=int(seeds[0]),
             verbose=self.verbose,
         )
-        rbm._default_rates = RATES
+        rbm._title, rbm._default_rates = type(self).__name__, RATES
         try:
             rbm.fit(np.ascontiguousarray(X[:, ~empty]))
         finally:
