@@ -434,7 +434,7 @@ def test_a_warm_start_counts_anew(noise):
 def test_no_epochs(rbm, digits):
     model = rbm.set_params(n_iter=0).fit(digits[:50])
     assert model.n_iter_ == 0
-    assert not hasattr(model, "best_n_iter_")
+    assert model.best_n_iter_ == 0
     assert model.transform(digits).shape == (len(digits), 8)
 
 
