@@ -30,7 +30,8 @@ __all__ = [
 
 def in_words(spec):
     """What units are, as they were given: a name, or a unit, with all its digits."""
-    with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+    everything = {"threshold": sys.maxsize, "linewidth": sys.maxsize}
+    with np.printoptions(floatmode="unique", **everything):
         return repr(spec)
 
 
@@ -301,16 +302,19 @@ class Gaussian(Unit):
 
     def __post_init__(self):
         """Check the numbers."""
-        if not np.isfinite(_numbers(self.loc)).all():
+        loc, scale = _numbers(self.loc), _numbers(self.scale)
+        if not np.isfinite(loc).all():
             raise ValueError(
                 f"loc must be a finite number or one for every unit, got {self.loc!r}."
             )
-        scale = _numbers(self.scale)
         if not (np.isfinite(scale) & (scale > 0)).all():
             raise ValueError(
                 "scale must be a positive, finite number or one for every unit, got "
                 f"{self.scale!r}."
             )
+        # (The same numbers have the same repr, of whatever type they came.)
+        for name, value in {"loc": loc, "scale": scale}.items():
+            object.__setattr__(self, name, value if value.ndim else float(value))
 
     def _gaussian(self, n_units):
         for name in ("loc", "scale"):

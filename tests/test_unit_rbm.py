@@ -815,6 +815,42 @@ def test_a_column_that_begins_to_vary_is_learned():
     assert GaussianRBM(3, random_state=0).partial_fit(X[:1]).components_.all()
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        GaussianRBM(3, n_iter=20),
+        GaussianRBM(3, n_iter=20, standardize=False),
+        DBMTransformer((3, 2), n_iter=20, visible="gaussian"),
+        DBNTransformer((3, 2), n_iter=20, visible="gaussian"),
+    ],
+    ids=name_of,
+)
+def test_a_fit_that_goes_on_learns_what_begins_to_vary(model):
+    X = generator(669).normal(size=(300, 3))
+    still = np.column_stack([X[:, :2], np.full(300, 3.0)])
+    varied = X + np.array([0.0, 0.0, 3.0])
+    model.set_params(random_state=0, warm_start=True).fit(still)
+    found = model.fit(varied).score(varied)
+    wanted = clone(model).fit(varied).score(varied)
+    assert found > wanted - 0.5  # where it has no say: -15 nats
+
+
+@pytest.mark.parametrize("n_constant", [30, 300])
+def test_constant_columns_do_not_take_part_in_the_start(n_constant):
+    X = generator(670).normal(size=(300, 6))
+    many = np.hstack([X, np.zeros((300, n_constant))])
+    deep = {"visible": "gaussian", "pretrain_n_iter": 0}
+    for model in (GaussianRBM(50), DBMTransformer((50, 5), **deep)):
+        model.set_params(n_iter=0, random_state=0)
+        sizes = []
+        for rows in (X, many):
+            components = clone(model).fit(rows).components_
+            first = components[0] if isinstance(components, list) else components
+            sizes.append(first[:, :6].std())
+        # (Of 300 normal numbers each.)
+        assert 0.8 < sizes[1] / sizes[0] < 1.25
+
+
 def test_the_floor_of_variances_is_a_share_of_those_of_the_data():
     X = load_iris().data
     X -= X.mean(axis=0)

@@ -66,9 +66,15 @@ def test_units_are_values(name):
 
 def test_units_with_other_numbers_are_others():
     loc = np.arange(2000.0)
+    hash_of_thirds = hash(Gaussian(loc / 3))
     assert Gaussian(loc) == Gaussian(loc.copy())
     assert Gaussian(loc) != Gaussian(loc + 1e-12 * (loc == 1000))
     assert Categorical(3) != Categorical(4)
+    # Of whatever type they are, and however NumPy prints.
+    assert Gaussian(scale=2) == Gaussian(scale=np.float32(2.0)) != Gaussian(scale=3)
+    assert Gaussian([1, 2]) == Gaussian(np.array([1.0, 2.0]))
+    with np.printoptions(linewidth=20, precision=1):
+        assert hash(Gaussian(loc / 3)) == hash_of_thirds
 
 
 def columns(unit, n):

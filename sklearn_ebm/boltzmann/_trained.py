@@ -314,9 +314,11 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         """
         state = self._state
         division = self._divide(X, rows, state["key"])
-        if n_seen and "shift" in state:
+        if "shift" in state:
+            # (A `fit` leaves the scales of what has varied as they are.)
+            kept = n_seen == 0
             state = state | more_units(
-                state, self._columns(), X, division, self.standardize
+                state, self._columns(), X, division, self.standardize, kept
             )
         change = division.column_means - state["visible_offset"]
         n_seen += division.n_rows

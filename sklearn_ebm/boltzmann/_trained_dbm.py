@@ -26,6 +26,7 @@ from ._visible_scales import (
     first_units,
     scaled_offset,
     scaled_variance,
+    telling,
     unscaled,
 )
 from ._wide_starts import wide_rates, wide_start
@@ -109,7 +110,7 @@ class TrainedDBM(Trained, FittedDBM):
         rate = BITS_RATE if centred else 0.5
         rates = [np.full(size, rate) for size in sizes[1:]]
         weights, linked = blocks(components.T, sizes), blocks(connected, sizes)
-        learned, alone = columns.learned, self._alone()
+        learned, alone = telling(start, columns), self._alone()
         if learned.any():
             wide = linked[0][learned].any(axis=0)
             found = wide_rates(weights[0].T, X, division, start, learned)

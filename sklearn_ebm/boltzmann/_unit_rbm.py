@@ -26,6 +26,7 @@ from ._visible_scales import (
     first_units,
     scaled_offset,
     scaled_variance,
+    telling,
     unscaled,
 )
 from ._wide_starts import wide_rates, wide_start, within_reach
@@ -361,9 +362,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         hidden, unit = nothing[0], as_unit(self.hidden)
         rate = unit.mean(nothing)[0]
         if columns.learned.any() and unit.kind == Kind.BERNOULLI:
-            # (What does not vary has nothing to tell.)
-            learned = columns.learned & (start["visible_variance"] > 0)
-            learned = learned if learned.any() else columns.learned
+            learned = telling(start, columns)
             rate = wide_rates(components, X, division, start, learned)
             components, hidden, wide, first = wide_start(
                 components, (mean - shift) / scale, first, learned, rate

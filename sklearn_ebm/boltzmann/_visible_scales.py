@@ -69,7 +69,7 @@ def first_units(columns, X, division, standardize, dtype):
     }
 
 
-def more_units(state, columns, X, division, standardize):
+def more_units(state, columns, X, division, standardize, kept):
     """Return what changes in what units are divided by when there are more rows.
 
     One row, or a few, do not say by what units are to be standardised; a `fit` settles
@@ -85,13 +85,16 @@ def more_units(state, columns, X, division, standardize):
     columns, X, division, standardize : see `first_units`
         As there.
 
+    kept : bool
+        Whether what has varied keeps its scale, of however few rows that is.
+
     Returns
     -------
     changed : dict of ndarray
         What takes the place of entries of the state.
     """
     before = state["visible_variance"]
-    few = state["n_seen"] < FEW_ROWS and not state.get("settled")
+    few = not kept and state["n_seen"] < FEW_ROWS and not state.get("settled")
     new = few | (before == 0)
     if not new.any():
         return {}
@@ -117,6 +120,12 @@ def more_units(state, columns, X, division, standardize):
             "log_variance": log_variance,
         }
     return changed
+
+
+def telling(start, columns):
+    """Real features that a machine starts from: what does not vary tells nothing."""
+    varied = columns.learned & (start["visible_variance"] > 0)
+    return varied if varied.any() else columns.learned
 
 
 def scaled_offset(state):
@@ -159,7 +168,7 @@ def unscaled(state, columns, components, hidden, visible, log_variance):
         components * scale,
         hidden - weighted_sums(components, shift / scale / variance),
         np.where(still, state["visible_offset"], shift + scale * visible),
-        np.where(still, _still_variance(state), np.square(scale) * variance),
+        np.where(still, _still_variance(state, columns), np.square(scale) * variance),
     )
 
 
@@ -168,12 +177,13 @@ def _still(state, columns):
     return columns.learned & (state["visible_variance"] == 0) & (state["n_seen"] > 1)
 
 
-def _still_variance(state):
-    """Variances of features that have not varied, as if in one row more they had.
+def _still_variance(state, columns):
+    """Variances of real features that have not varied, as if in one row more they had.
 
     There they deviate by their size or, where that is zero, as much as others do.
     """
-    size, varied = np.abs(state["visible_offset"]), state["visible_variance"] > 0
+    size = np.abs(state["visible_offset"])
+    varied = columns.learned & (state["visible_variance"] > 0)
     usual = np.median(state["visible_scale"][varied]) if varied.any() else 1.0
     # (In float32, too, squares are finite and larger than 0.)
     size = np.clip(np.where(size > 0, size, usual), 1e-13, 1e18)

@@ -281,6 +281,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         finally:
             # Also when interrupted: what has been learned is kept.
             if hasattr(rbm, "components_"):
+                rbm.learning_rate = rbm._rate()  # that of copies, too
                 self._store(rbm, columns, empty, int(seeds[1]), X)
         return self
 
