@@ -55,7 +55,9 @@ class BuildKernels(build_ext):
         msvc = self.compiler.compiler_type == "msvc"
         # Contracted or reordered sums would differ between processors.
         # Python asks for debugging symbols: nine tenths of the installed size.
-        flags = ["/O2"] if msvc else ["-O3", "-g0", "-ffp-contract=off"]
+        # (Builds for tests are used once: most of their time is that of compiling.)
+        level = "1" if CHECKED or SERIAL else "3"
+        flags = ["/O2"] if msvc else [f"-O{level}", "-g0", "-ffp-contract=off"]
         if not self._compiles([], []):
             sys.exit(
                 "sklearn_ebm is compiled when it is installed and no working C "

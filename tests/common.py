@@ -556,7 +556,7 @@ def large_results(estimators=LARGE_ESTIMATORS):
     for number, estimator in enumerate(estimators):
         for kind, X in large_data().items():
             model = clone(estimator).fit(X)
-            results = fitted_state(model) | outputs(model, X)
+            results = fitted_state(model) | outputs(model, X[:100])
             results["sample"] = model.sample(200, 3, random_state=1)
             results["gibbs"] = model.gibbs(X)
             for name, result in results.items():

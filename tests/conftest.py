@@ -1,5 +1,6 @@
 """Data shared by the tests, small and read-only."""
 
+import gc
 from collections import Counter
 
 import pytest
@@ -29,6 +30,9 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish(session):
+    # Thousands of tests are not garbage: without them collections take no time.
+    gc.collect()
+    gc.freeze()
     # Of a few tests, those that need other processes wait for their own.
     if len(session.items) > 5000 and not session.config.option.collectonly:
         from common import start_interpreters

@@ -537,7 +537,7 @@ def law_of(sampler, small):
     return small.exact.p_v, small.v_to_v
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
 @pytest.mark.parametrize("sampler, kind, dtype", PATHS)
 def test_transition_law(sampler, kind, dtype, wide):
@@ -556,7 +556,7 @@ def test_transition_law(sampler, kind, dtype, wide):
         assert chi_square_p_value(counts, law) > RARE
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
 @pytest.mark.parametrize("sampler, kind, dtype", PATHS)
 def test_no_drift(sampler, kind, dtype, wide):
@@ -585,7 +585,7 @@ def assert_independent(first, second, p_first, p_second):
     assert chi_square_p_value(counts, np.outer(p_first, p_second).ravel()) > RARE
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
 @pytest.mark.parametrize("lag", [1, 8, 128])
 @pytest.mark.parametrize("sampler, kind, dtype", PATHS)

@@ -355,7 +355,7 @@ def test_two_temperatures_are_importance_sampling(dtype):
         assert np.log(p @ np.exp(weights)) == pytest.approx(sign * ratio, abs=error)
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(8)
 @floats
 @pytest.mark.parametrize("n_betas", [3, 6, 40])
 @pytest.mark.parametrize("forward", [True, False], ids=["forward", "reverse"])

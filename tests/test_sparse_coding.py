@@ -658,7 +658,7 @@ def test_bits_in_one_place_are_one(container):
     assert X.nnz == 2 * bits.sum()
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(8)
 @floats
 @pytest.mark.parametrize("container", [sp.csr_array, sp.csr_matrix, sp.coo_array])
 @pytest.mark.parametrize(

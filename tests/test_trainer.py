@@ -162,7 +162,7 @@ def test_training(batch_size, n_chains, kind, dtype):
     check_training(X, machine, chains, rng, batch_size=batch_size)
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("persistent", [True, False])
 @pytest.mark.parametrize("kind", ["binary", "real", "few reals"])
@@ -209,7 +209,7 @@ def test_training_options(options, kind, persistent, dtype):
         check_training(X, machine, chains, rng, batch_size=batch_size, **options)
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["binary", "csr", "real", "few reals"])
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def one_thread():
 # ---- Chains ----
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(8)
 @floats
 @pytest.mark.parametrize("hidden", FINITE)
 @pytest.mark.parametrize("visible", FINITE | INFINITE)
@@ -267,7 +267,7 @@ def test_chains_under_infinite_hidden_layers(visible, hidden):
             assert there.sum() + back.sum() > 0.2 * N_CHAINS
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(8)
 @floats
 @pytest.mark.parametrize("time", [0.1, 1.0])
 @pytest.mark.parametrize("hidden", FINITE)
@@ -331,7 +331,7 @@ def fields_near(layers, seed):
     return fields + 0.3 * rng.normal(size=fields.shape)
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("hidden", FINITE)
 @pytest.mark.parametrize("visible", FINITE | INFINITE)
 def test_jumps_by_the_rule_of_metropolis_and_hastings(visible, hidden):
@@ -616,7 +616,7 @@ def test_densities_of_real_units_integrate_to_one(hidden):
     )
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("visible", FINITE | INFINITE)
 @pytest.mark.parametrize("hidden", ["bernoulli", "categorical"])
 def test_annealed_estimates_are_unbiased(visible, hidden):
