@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
-from data import load_mnist
+from data import rows_to_classify
 from sklearn_ebm import RBMClassifier
 from sklearn_ebm._gibbs import instruction_set
 from timing import seconds
@@ -152,13 +152,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="less data, fewer runs")
     args = parser.parse_args()
     n_rows, repeats = (2_000, 3) if args.quick else (10_000, 5)
-    rng = np.random.default_rng(0)
-    if args.mnist:
-        X, y, _, _ = load_mnist(args.mnist, labels=True)
-        X, y = (X[:n_rows] / 255).astype(np.float32), y[:n_rows].astype(int)
-    else:
-        X = rng.random((n_rows, 784), np.float32) * (rng.random((n_rows, 784)) < 0.19)
-        X, y = X.astype(np.float32), rng.integers(10, size=n_rows)
+    X, y = rows_to_classify(args.mnist, n_rows)
     print(f"instruction set: {instruction_set()}")
     print(f"{'':38s} thr  sklearn_ebm      NumPy, a minibatch")
     for n_hidden, batch_size, alpha in [

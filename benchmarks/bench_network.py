@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
-from data import load_mnist
+from data import rows_to_classify
 from sklearn_ebm import DBNClassifier
 from sklearn_ebm._gibbs import instruction_set
 from timing import seconds
@@ -90,13 +90,7 @@ def main():
     args = parser.parse_args()
     n_rows, repeats = (2_000, 3) if args.quick else (10_000, 7)
     warnings.simplefilter("ignore", ConvergenceWarning)
-    rng = np.random.default_rng(0)
-    if args.mnist:
-        X, y, _, _ = load_mnist(args.mnist, labels=True)
-        X, y = (X[:n_rows] / 255).astype(np.float32), y[:n_rows].astype(int)
-    else:
-        X = rng.random((n_rows, 784), np.float32) * (rng.random((n_rows, 784)) < 0.19)
-        X, y = X.astype(np.float32), rng.integers(10, size=n_rows)
+    X, y = rows_to_classify(args.mnist, n_rows)
     digits, classes = load_digits(return_X_y=True)
     digits = (digits / 16).astype(np.float32)
     print(f"instruction set: {instruction_set()}")

@@ -14,9 +14,7 @@ with --verbose.
 import argparse
 import time
 
-import numpy as np
-
-from data import load_mnist
+from data import labelled_mnist
 from sklearn_ebm import RBMClassifier
 
 COMMON = {
@@ -63,18 +61,6 @@ RUNS = {
 }
 
 
-def load(path, validation):
-    """Images and labels to train on, and to measure the error on."""
-    X, y, X_test, y_test = load_mnist(path, labels=True)
-    X, X_test = ((grey / 255).astype(np.float32) for grey in (X, X_test))
-    y, y_test = y.astype(int), y_test.astype(int)
-    order = np.random.RandomState(0).permutation(len(X))
-    if validation:
-        order, held_out = order[:-10_000], order[-10_000:]
-        X_test, y_test = X[held_out], y[held_out]
-    return X[order], y[order], X_test, y_test
-
-
 def main():
     """Train and print the errors."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -84,7 +70,7 @@ def main():
     parser.add_argument("--epochs", type=int, help="another number of epochs")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
-    X, y, X_test, y_test = load(args.mnist, args.validation)
+    X, y, X_test, y_test = labelled_mnist(args.mnist, args.validation)
     for name, (n_components, settings, n_labels) in RUNS.items():
         if args.only not in (None, name):
             continue

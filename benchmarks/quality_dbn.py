@@ -22,7 +22,7 @@ import joblib
 import numpy as np
 from sklearn.base import clone
 
-from data import load_mnist
+from data import labelled_mnist
 from sklearn_ebm import DBNClassifier
 
 PRETRAINING = {"pretrain_batch_size": 20, "pretrain_n_iter": 25}
@@ -57,18 +57,6 @@ RUNS = {
         1000,
     ),
 }
-
-
-def load(path, validation):
-    """Images and labels to train on, and to measure the error on."""
-    X, y, X_test, y_test = load_mnist(path, labels=True)
-    X, X_test = ((grey / 255).astype(np.float32) for grey in (X, X_test))
-    y, y_test = y.astype(int), y_test.astype(int)
-    order = np.random.RandomState(0).permutation(len(X))
-    if validation:
-        order, held_out = order[:-10_000], order[-10_000:]
-        X_test, y_test = X[held_out], y[held_out]
-    return X[order], y[order], X_test, y_test
 
 
 class Checkpoints:
@@ -143,7 +131,7 @@ def main():
     parser.add_argument("--rows", type=int, help="only so many rows to train on")
     parser.add_argument("--every", type=int, default=10, help="epochs a checkpoint")
     args = parser.parse_args()
-    X, y, X_test, y_test = load(args.mnist, args.validation)
+    X, y, X_test, y_test = labelled_mnist(args.mnist, args.validation)
     X, y = X[: args.rows], y[: args.rows]
     checkpoints = Checkpoints(args.resume)
     for name, (sizes, settings, n_epochs, n_labels) in RUNS.items():

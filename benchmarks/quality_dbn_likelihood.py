@@ -25,9 +25,8 @@ import os
 import time
 
 import joblib
-import numpy as np
 
-from data import load_mnist
+from data import binary_mnist
 from sklearn_ebm import DBNTransformer
 from sklearn_ebm.likelihood import log_partition
 
@@ -42,16 +41,6 @@ RECIPE = {
     "up_down_learning_rate": 0.01,
     "random_state": 0,
 }
-
-
-def load(path):
-    """Training and test images of zeros and ones."""
-    if path is None:
-        rng = np.random.default_rng(0)
-        return [rng.random(X.shape) < X / 255 for X in load_mnist()]
-    with np.load(path) as data:
-        train = [data[name] for name in ("X_train", "X_valid") if name in data]
-        return np.concatenate(train), data["X_test"]
 
 
 def report(name, model, betas, seconds, train, test):
@@ -77,7 +66,7 @@ def main():
     parser.add_argument("--betas", type=int, default=20_000)
     parser.add_argument("--resume", help="a file for the model")
     args = parser.parse_args()
-    train, test = load(args.mnist)
+    train, test = binary_mnist(args.mnist)
     n_iter = tuple(args.epochs) if len(args.epochs) > 1 else args.epochs[0]
     print(f"{RECIPE | {'n_iter': n_iter}}, {len(train)} rows", flush=True)
     if args.resume and os.path.exists(args.resume):

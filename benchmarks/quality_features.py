@@ -31,7 +31,7 @@ from sklearn.neural_network import BernoulliRBM as SklearnRBM
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import minmax_scale
 
-from data import load_mnist
+from data import labelled_mnist
 from sklearn_ebm import BernoulliRBM, DBMTransformer, DBNTransformer
 
 SETTINGS = {
@@ -59,17 +59,6 @@ MACHINES = {
 DEEP = {"DBNTransformer": DBNTransformer, "DBMTransformer": DBMTransformer}
 MOVES = (0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)
 N_SEEDS = 3
-
-
-def load(path, validation):
-    """Images and labels to train on, and to measure the error on."""
-    X, y, X_test, y_test = load_mnist(path, labels=True)
-    X, X_test = ((grey / 255).astype(np.float32) for grey in (X, X_test))
-    order = np.random.RandomState(0).permutation(len(X))
-    if validation:
-        order, held_out = order[:-10_000], order[-10_000:]
-        X_test, y_test = X[held_out], y[held_out]
-    return X[order], y[order], X_test, y_test
 
 
 def error_of(train, test, y, y_test, C):
@@ -140,7 +129,7 @@ def main():
     if args.bundled:
         compare_on_bundled_data()
         return
-    X, y, X_test, y_test = load(args.mnist, args.validation)
+    X, y, X_test, y_test = labelled_mnist(args.mnist, args.validation)
     X, y = X[: args.rows], y[: args.rows]
     settings = {**SETTINGS, "verbose": int(args.verbose)}
     if args.epochs:

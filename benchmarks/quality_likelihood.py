@@ -23,7 +23,7 @@ import time
 import numpy as np
 from sklearn.neural_network import BernoulliRBM as SklearnRBM
 
-from data import load_mnist
+from data import binary_mnist
 from sklearn_ebm import BernoulliRBM
 from sklearn_ebm.likelihood import log_partition
 
@@ -37,16 +37,6 @@ RECIPES = {
     "2 minutes": RECIPE | {"n_iter": 400},
     "10 minutes": RECIPE | {"n_iter": 1000},
 }
-
-
-def load(path):
-    """Training and test images of zeros and ones."""
-    if path is None:
-        rng = np.random.default_rng(0)
-        return [rng.random(X.shape) < X / 255 for X in load_mnist()]
-    with np.load(path) as data:
-        train = [data[name] for name in ("X_train", "X_valid") if name in data]
-        return np.concatenate(train), data["X_test"]
 
 
 def report(name, model, seconds, train, test):
@@ -101,7 +91,7 @@ def main():
     parser.add_argument("--curve", action="store_true")
     parser.add_argument("--picture", help="a file for the picture of the curve")
     args = parser.parse_args()
-    train, test = load(args.mnist)
+    train, test = binary_mnist(args.mnist)
     if not args.curve:
         for name, recipe in RECIPES.items():
             if args.only in name:
