@@ -44,7 +44,17 @@ except ImportError:
         return method
 
 
-__all__ = ["CallbackSupportMixin", "ScoringMonitor", "is_watched", "with_callbacks"]
+__all__ = [
+    "CallbackSupportMixin",
+    "ScoringMonitor",
+    "is_watched",
+    "wants_history",
+    "with_callbacks",
+]
+
+
+def _callbacks_of(estimator):
+    return getattr(estimator, "_skl_callbacks", ())
 
 
 def is_watched(estimator):
@@ -52,7 +62,10 @@ def is_watched(estimator):
 
     A progress bar only counts the epochs.
     """
-    return any(
-        type(callback) is not ProgressBar
-        for callback in getattr(estimator, "_skl_callbacks", ())
-    )
+    return any(type(each) is not ProgressBar for each in _callbacks_of(estimator))
+
+
+def wants_history(estimator):
+    """Whether a callback of the estimator asks for the numbers that take time."""
+    callbacks = _callbacks_of(estimator)
+    return any(getattr(each, "wants_history", False) for each in callbacks)

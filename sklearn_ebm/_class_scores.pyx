@@ -12,7 +12,14 @@ from libc.string cimport memcpy, memset
 
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport Panels, address, aligned
-from ._simd cimport PANEL_BYTES, SCORED_ROWS, Leaves, n_panels_of, select_leaves
+from ._simd cimport (
+    LARGEST_TABULATED,
+    PANEL_BYTES,
+    SCORED_ROWS,
+    Leaves,
+    n_panels_of,
+    select_leaves,
+)
 from ._vectors cimport softmax
 
 from ._openmp import effective_n_threads
@@ -21,9 +28,6 @@ from ._openmp import effective_n_threads
 cdef double LEAST_WORK = 4e6
 # The field of padding units.
 cdef double OFF = -1e4
-# Weights of labels up to this size leave room for the product of four factors
-# exp(|weight|).
-cdef double LARGEST_TABULATED = 20.0
 # Classes from which on the tables save time.
 cdef Py_ssize_t FEWEST_TABULATED = 4
 

@@ -26,7 +26,15 @@ from cython.parallel cimport parallel
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from ._gibbs cimport BLOCK, DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE, share_in_average
+from ._gibbs cimport (
+    BLOCK,
+    DRAW_DATA,
+    DRAW_HIDDEN,
+    DRAW_LABEL,
+    DRAW_ROW_LABEL,
+    DRAW_VISIBLE,
+    share_in_average,
+)
 from ._openmp cimport (
     bound,
     omp_get_num_threads,
@@ -59,10 +67,6 @@ cdef enum:
     FEATURES = 64
     # Multiplications of a minibatch that are worth a second thread.
     LEAST_WORK = 4000000
-    # What draws of labels are for (the others: _gibbs.pxd): labels of chains, and of
-    # rows that have none, where chains start.
-    DRAW_LABEL = 4
-    DRAW_ROW_LABEL = 5
 
 # The field of padding units.
 cdef double OFF = -1e4

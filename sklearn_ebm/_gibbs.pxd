@@ -29,6 +29,10 @@ cpdef enum Purpose:
     DRAW_SWAP = 3
     DRAW_JUMP = 4
     DRAW_CHOICE = 5
+    # Numbers that others have, too: nothing draws for both with the same key.
+    DRAW_START = 3
+    DRAW_LABEL = 4
+    DRAW_ROW_LABEL = 5
     NO_DRAW = 127
 
 

@@ -22,7 +22,10 @@
 # where steps of the training are large, a few of them drive shares away by many nats.
 # Of chains that are where the model is, no more than a share exp(-g) are proposed
 # places where log w is higher by g or more (by detailed balance). If it is more of
-# them, the chains are not, and there is another jump as soon as can be.
+# them, the chains are not, and there is another jump as soon as can be. (That the time
+# of the next jump depends on how the last ones went does not show among ten chains; of
+# one chain, on a model of two modes that no longer learned, up to 8 % of the steps
+# were in the wrong mode.)
 #
 # Nor do sweeps carry chains to modes that a machine has where there are no data, as it
 # has between clusters: nothing that chains see keeps these from growing. So one in

@@ -181,7 +181,7 @@ INLINE void NAME(flip)(const REAL *on, const REAL *off, ptrdiff_t size, const ch
    on, off: (n_panels, n_rows) panel rows, p(h = 1 | v) and p(h = 0 | v), of n_units
    hidden units; n_rows <= SCORED_ROWS, as many may be read, whatever is there.
    up, down: panels, `stride` bytes apart, of exp(W) and exp(-W), in which a hidden unit
-   has a row and a feature a column; |W| is `largest` at most, and that 20.
+   has a row and a feature a column; |W| is `largest` at most, and that LARGEST_TABULATED.
    values: (n_rows, n_features), or NULL if all are 0 or 1 as bits says.
    Turning feature i on changes the softplus of a hidden unit by
    log(off + on exp(W)), turning it off by log(off + on exp(-W)).  The products

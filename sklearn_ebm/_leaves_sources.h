@@ -75,8 +75,6 @@ INLINE void NAME(source_columns)(const int kind, const REAL *shape,
                                  char *slope, char *square, double *energy)
 {
     V c[3];
-    const IV one = AS_INT(SPLAT(1));
-    const IV mantissa = AS_INT(SPLAT(0)) + (((INT)1 << MANTISSA_BITS) - 1);
     for (int i = 0; i < 3; i++) memcpy(&c[i], shape + i * width, sizeof c[i]);
     for (ptrdiff_t r0 = 0; r0 < n_rows; r0 += FLUSH_ROWS) {
         V sum = SPLAT(0), product = SPLAT(1);
@@ -94,9 +92,8 @@ INLINE void NAME(source_columns)(const int kind, const REAL *shape,
             sum += at.linear;
             if (kind == HYPERBOLIC_SOURCE) continue;
             /* Mantissa and exponent of the product of all factors. */
-            const IV bits = AS_INT(product * at.factor);
-            exponent += bits >> MANTISSA_BITS;
-            product = AS_REAL((bits & mantissa) | one);
+            product *= at.factor;
+            NAME(take_exponent)(&product, &exponent);
         }
         for (int k = 0; k < LANES; k++) {
             const double weight =

@@ -11,6 +11,8 @@ Methods that must be deterministic put mean-field values in place instead, or ex
 conditional means where all states of the hidden units can be summed.
 """
 
+from functools import partial
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import softmax
@@ -212,15 +214,24 @@ def fill_mean_field(layers, X, mean):
     X : {ndarray, sparse matrix} of shape (n_samples, n_features)
         X itself if nothing is missing.
     """
+    return fill_in_rounds(X, mean, lambda: partial(_mean_field, Gibbs(layers)))
+
+
+def fill_in_rounds(X, mean, begin):
+    """Put means in place of missing values, each given the others, round by round.
+
+    `begin()`, called only if something is missing, returns a function of rows: the
+    means of visible units. The other parameters are those of `fill_mean_field`.
+    """
     missing = missing_values(X)
     if missing is None:
         return X
     rows = np.flatnonzero(missing.any(axis=1))
     part, missing = X[rows], missing[rows]
     part[missing] = np.broadcast_to(mean, part.shape)[missing]
-    sampler = Gibbs(layers)
+    means = begin()
     for _ in range(N_MEAN_FIELD):
-        part[missing] = _mean_field(sampler, part)[missing]
+        part[missing] = means(part)[missing]
     filled = np.array(X)
     filled[rows] = part
     return filled

@@ -75,14 +75,11 @@ class Network:
     weight_decay : float, default=0.0
         Strength of the penalty ``weight_decay / 2 * sum weights^2``, which is part of
         the objective.
-
-    n_threads : int, default=0
-        Threads to work on; 0 for as many as there are.
     """
 
-    def __init__(self, output, weight_decay=0.0, n_threads=0):
+    def __init__(self, output, weight_decay=0.0):
         self.output, self.weight_decay = output, weight_decay
-        self.n_threads = n_threads
+        self.n_threads = 0  # as many as there are, unless training says how many
         self._rooms = {}
 
     def forward(self, params, X, masks=None):

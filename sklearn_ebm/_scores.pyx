@@ -13,6 +13,7 @@ from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport Panels, address, aligned
 from ._rows cimport RowBlock, Rows
 from ._simd cimport (
+    LARGEST_TABULATED,
     PANEL_BYTES,
     SCORED_ROWS,
     SOFTPLUS_BYTES,
@@ -29,8 +30,6 @@ from ._openmp import effective_n_threads
 # Rows scored together: their means share one reading of the weights and, with 500
 # hidden units, just fit the nearest cache.
 cdef Py_ssize_t BLOCK = SCORED_ROWS
-# Weights up to this size leave room for the product of four factors exp(|W|).
-cdef double LARGEST_TABULATED = 20.0
 # Fewer panel rows than this are not worth a second thread.
 cdef double LEAST_WORK = 1e5
 

@@ -28,6 +28,8 @@
 #define FACTOR_ROWS 4
 /* Rows that are scored together, at most. */
 #define SCORED_ROWS 8
+/* Weights up to this size leave room for a product of four factors exp(|weight|). */
+#define LARGEST_TABULATED 20.0
 /* After so many panels end_gains must be called. */
 #define FLUSH_GAINS 32
 

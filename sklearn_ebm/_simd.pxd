@@ -14,6 +14,8 @@ cdef extern from "_simd.h" nogil:
         HYPERBOLIC_SOURCE
         STUDENT_SOURCE
 
+    double LARGEST_TABULATED
+
     ctypedef struct ActiveRows:
         uint32_t *index
         void *value

@@ -1,75 +1,23 @@
-"""Epochs of a fit: which rows and in what order, learning rates, time, and Ctrl-C.
+"""Epochs of a fit: which rows and in what order, learning rates, what is measured.
 
-The kernel owns minibatches; this module decides what each epoch feeds it and
-calls it in pieces short enough that an interrupt is heard at once.
+The kernel owns minibatches; this module decides what each epoch feeds it.
 """
 
-import functools
 import math
 import time
-from contextlib import contextmanager
 
 import numpy as np
 
 from ._callbacks import is_watched
+from ._keeping import check_finite, until_checked
+from ._pacer import Pacer
 from ._rows import Rows
 
-# Longest stay in a kernel between two chances to be interrupted, in seconds.
-PATIENCE = 0.1
-# After so many pieces of that length, a shorter one tries the other number of
-# threads; sooner if the last try was a success.
-PROBE_EVERY = 12
-PROBE_SIZE = 8
 # Parameters of at least so many minibatches of an epoch are averaged, where there are
 # as many: more of them, nearly the same as these, would cost time and change nothing.
 LEAST_AVERAGED = 100
 # Held-out rows that are copied at a time, to subtract them from the means.
 CHUNK = 1000
-
-
-class Pacer:
-    """Cuts the work of a kernel in pieces and decides how many threads do it.
-
-    Python hears Ctrl-C between two pieces of about PATIENCE seconds. On a busy
-    machine a team whose threads wait for each other can be far slower than one
-    thread, so both are timed now and then and the faster one goes on. Results
-    must not depend on how the work is cut or on the number of threads.
-
-    Parameters
-    ----------
-    most : int
-        Largest number of threads.
-    """
-
-    def __init__(self, most=1):
-        self.threads, self.other = most, 1
-        self.size = 1
-        self.until_probe = 1  # the first time soon: a short fit gains by it, too
-
-    def run(self, kernel, n):
-        """Call ``kernel(start, stop, n_threads)`` over ``range(n)`` in pieces."""
-        start = 0
-        while start < n:
-            probe = self.until_probe == 0 and self.threads != self.other
-            size = -(-self.size // PROBE_SIZE) if probe else self.size
-            stop = min(n, start + size)
-            begin = time.perf_counter()
-            kernel(start, stop, self.other if probe else self.threads)
-            seconds = time.perf_counter() - begin
-            pace, start = seconds / (stop - start), stop
-            if probe:
-                self.until_probe = PROBE_EVERY
-                if pace < self.pace:
-                    self.threads, self.other = self.other, self.threads
-                    self.until_probe = PROBE_EVERY // 4
-                continue
-            self.pace = pace
-            if seconds < PATIENCE / 2:
-                self.size *= 2
-            else:
-                self.until_probe = max(0, self.until_probe - 1)
-                if seconds > PATIENCE:
-                    self.size = max(1, int(PATIENCE / pace))
 
 
 def refuse_early_stopping(estimator):
@@ -108,6 +56,12 @@ def means_without(X, rows, held_out):
         chunk = Rows(X[np.sort(held_out[start : start + CHUNK])], rows.dtype)
         total -= chunk.n_rows * chunk.column_means
     return total / (rows.n_rows - len(held_out))
+
+
+def mean_with(mean, n_seen, more, n_more):
+    """Mean of n_seen rows and n_more others, given those of both; their number."""
+    n = n_seen + n_more
+    return mean + (more - mean) * (n_more / n), n
 
 
 class Division:
@@ -150,6 +104,41 @@ class Division:
         self.column_means = means_without(X, rows, self.held_out)
 
 
+class KnownDivision:
+    """Rows to train on, and rows held out of those whose target is known.
+
+    Parameters
+    ----------
+    known : ndarray of bool of shape (n_samples,)
+        Of which rows it is.
+
+    fraction, key : float, int
+        As for `Division`; the share is one of the rows of known targets.
+
+    what : str
+        What the error calls targets, if none would be left to train on.
+
+    others : bool
+        Whether rows without a target are trained on, too.
+
+    Attributes
+    ----------
+    training, held_out : ndarray
+        Numbers of the rows, sorted.
+
+    n_rows : int
+        Number of rows to train on.
+    """
+
+    def __init__(self, known, fraction, key, what, others):
+        rows = np.flatnonzero(known)
+        of = f"{len(rows)} {what} of n_samples={len(known)} rows"
+        self.held_out = np.sort(rows_to_hold_out(rows, fraction, key, of))
+        candidates = np.arange(len(known)) if others else rows
+        self.training = np.setdiff1d(candidates, self.held_out)
+        self.n_rows = len(self.training)
+
+
 def minibatch_rates(learning_rate, schedule, epoch, n_epochs, n_batches):
     """Learning rate of every minibatch of an epoch.
 
@@ -177,75 +166,6 @@ def gibbs_steps(n_gibbs_steps, epoch, n_epochs):
 def epoch_order(rows, key, epoch):
     """Rows (their numbers, or how many) in the order in which an epoch shows them."""
     return np.random.default_rng([key, epoch]).permutation(rows)
-
-
-class Diverged(ValueError):
-    """Training has arrived at parameters that are not finite."""
-
-
-def until_checked():
-    """Context without NumPy's warnings of what `check_finite` is to find soon."""
-    return np.errstate(over="ignore", invalid="ignore")
-
-
-def check_finite(number, rate):
-    """Refuse to go on if a norm of weights, or a loss, is not finite."""
-    if not np.isfinite(number):
-        raise Diverged(
-            f"Training diverged: at a learning rate of {rate:g} the parameters are no "
-            "longer finite. Lower learning_rate (or that of the stage it happened in), "
-            "or scale the data."
-        )
-
-
-# Attributes of which whatever is trained stores one anew.
-LEARNED = "components_", "coefs_", "rbm_"
-
-
-def undone_if_in_vain(method):
-    """Decorate a method that trains: if nothing is learned, the estimator is as before.
-
-    Nothing is if training diverges, or ends before there is anything to store: when the
-    data are refused (which may have other features than those of the model there is).
-    """
-
-    @functools.wraps(method)
-    def trains(self, *args, **kwargs):
-        before = dict(vars(self))
-        try:
-            return method(self, *args, **kwargs)
-        except BaseException as error:
-            same = all(vars(self).get(name) is before.get(name) for name in LEARNED)
-            if same or isinstance(error, Diverged):
-                vars(self).clear()
-                vars(self).update(before)
-            raise
-
-    return trains
-
-
-def store(estimator, run):
-    """Keep what a run has arrived at."""
-    # (What an earlier call has left, and this one may not have.)
-    for name in ("best_n_iter_", "h_samples_"):
-        vars(estimator).pop(name, None)
-    vars(estimator).update(estimator._fitted(run))
-
-
-@contextmanager
-def keeping(estimator, run):
-    """Context at whose end what has been learned is stored, also when interrupted.
-
-    What has diverged is not: it would be undone, after warnings of its numbers.
-    """
-    try:
-        yield
-    except Diverged:
-        raise
-    except BaseException:
-        store(estimator, run)
-        raise
-    store(estimator, run)
 
 
 def told_of(callbacks, name, n_tasks, **given):

@@ -42,7 +42,7 @@ from ._panels cimport address, aligned
 from ._products cimport multiply
 from ._rows cimport RowBlock, Rows
 from ._simd cimport PANEL_BYTES, ActiveRows, Leaves, RowUpdate, select_leaves
-from ._units cimport Kind, Noise, Units, row_draws, row_log_partition, row_means
+from ._units cimport Noise, Units, row_draws, row_log_partition, row_means
 from ._vectors cimport length, make_orthogonal, product, separate
 
 from ._openmp import effective_n_threads
@@ -73,6 +73,7 @@ cdef double LEAST_VARIANCE = 1e-3
 # Largest norm of the weights between unbounded units of both layers: beyond 1 there is
 # no such distribution.
 cdef double MOST_NORM = 0.95
+LARGEST_NORM = MOST_NORM
 
 
 cdef void follow_variance(
@@ -88,14 +89,6 @@ cdef void follow_variance(
             squares[j] += <real> ((factor * factor - 1) * weights[j] * weights[j])
         weights[j] *= <real> factor
         by[j] += <real> (change * weights[j])
-
-
-cdef void _mark_unbounded(Units units, double *marks) noexcept:
-    """Set marks[k] to 1 for units of a layer that have no upper bound."""
-    cdef Py_ssize_t k, g
-    for g in range(units.n_groups):
-        for k in range(units.groups[g].start, units.groups[g].stop):
-            marks[k] = units.groups[g].kind in (Kind.GAUSSIAN, Kind.RELU, Kind.POISSON)
 
 
 cdef class UnitTrainer:
@@ -244,8 +237,8 @@ cdef class UnitTrainer:
         self.any_gaussian = bool(np.any(gaussian))
         if self.persistent:
             self.set_chains(chains)
-        _mark_unbounded(visible, self.visible_unbounded)
-        _mark_unbounded(hidden, self.hidden_unbounded)
+        self._vector("visible_unbounded")[:] = visible.unbounded()
+        self._vector("hidden_unbounded")[:] = hidden.unbounded()
         self._choose_directions()
         self._see_parameters()
 

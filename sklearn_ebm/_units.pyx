@@ -53,9 +53,13 @@ cdef enum:
 cdef double LOG_2_PI = log(2 * M_PI)
 # Fields of Poisson units beyond this (means beyond 10^13) are held there.
 cdef double MOST_POISSON = 30.0
+MOST_FIELD = MOST_POISSON
 # Draws with larger means take so many steps otherwise that training that diverges would
 # seem to hang.
 cdef double LARGE_POISSON = 1e6
+
+# Kinds whose states can be as large as they like; of the others any two go together.
+UNBOUNDED = {Kind.GAUSSIAN, Kind.RELU, Kind.POISSON}
 
 
 cdef class Units:
@@ -97,6 +101,14 @@ cdef class Units:
         self.memory["mean"].view(float)[: self.n_units] = mean
         self.memory["variance"].view(float)[: self.n_units] = variance
         self.memory["deviation"].view(float)[: self.n_units] = np.sqrt(variance)
+
+    def unbounded(self):
+        """Which units have states as large as they like, (n_units,) bool."""
+        marks = np.zeros(self.n_units, bool)
+        for k in range(self.n_groups):
+            start, stop = self.groups[k].start, self.groups[k].stop
+            marks[start:stop] = self.groups[k].kind in UNBOUNDED
+        return marks
 
     cdef Py_ssize_t n_panels(self, const Leaves *leaves) noexcept nogil:
         return n_panels_of(self.n_units, leaves)

@@ -1,9 +1,11 @@
-"""Checks of inputs. This, `_parameters` and `_callbacks` alone know private parts of
-scikit-learn's."""
+"""Checks of inputs.
+
+Only this file, `_parameters.py` and `_callbacks.py` use private parts of scikit-learn.
+"""
 
 import re
 from contextlib import contextmanager
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
@@ -417,41 +419,3 @@ def random_key(random_state):
     rng = random_generator(random_state)
     high, low = rng.randint(0, 2**32, size=2, dtype=np.uint32)
     return int(high) << 32 | int(low)
-
-
-def column_indices(columns, n_features, names=None):
-    """Numbers of the columns that an index, a slice, a mask or names stand for."""
-    given = columns
-    if isinstance(columns, slice):
-        columns = _numbered(columns, n_features, names)
-    elif not isinstance(columns, Integral):
-        columns = np.atleast_1d(np.asarray(columns))
-        if columns.dtype.kind in "OUT":
-            columns = columns.tolist()
-        elif not len(columns):
-            columns = columns.astype(int)
-    if isinstance(columns, list) and any(isinstance(c, str) for c in columns):
-        if names is None:
-            raise ValueError(
-                f"columns are named {columns}, but the data has no names of columns."
-            )
-        where = {name: number for number, name in enumerate(names)}
-        unknown = [name for name in columns if name not in where]
-        if unknown:
-            raise ValueError(f"there are no columns {unknown}.")
-        return np.array([where[name] for name in columns], int)
-    try:
-        return np.atleast_1d(np.arange(n_features)[columns])
-    except IndexError as error:
-        raise ValueError(
-            f"columns {given!r} are not among the {n_features} there are."
-        ) from error
-
-
-def _numbered(columns, n_features, names):
-    """Return a slice of columns, which may be one of names (the last one included)."""
-    ends = [columns.start, columns.stop]
-    for place, end in enumerate(ends):
-        if isinstance(end, str):
-            ends[place] = int(column_indices(end, n_features, names)[0]) + place
-    return slice(*ends, columns.step)

@@ -1,4 +1,4 @@
-"""Likelihood of layered models: partition functions and what does without them."""
+"""Likelihood of layered models: partition functions, and measures that need none."""
 
 from dataclasses import dataclass, field
 
@@ -9,10 +9,10 @@ from scipy.special import expit, logsumexp
 from ._ais import anneal
 from ._gibbs import Layer
 from ._machines import Machine
+from ._pacer import Pacer
 from ._panels import Panels
 from ._rows import Rows
 from ._scores import score_rows
-from ._training import Pacer
 from ._unit_paths import UnitPath, log_z_by_enumeration, state_counts
 from ._validation import (
     check_choice,

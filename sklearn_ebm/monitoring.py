@@ -126,12 +126,6 @@ class _Scorer:
         return score if isinstance(score, dict) else {"score": score}
 
 
-def wants_history(estimator):
-    """Whether a callback of the estimator asks for the dearer numbers."""
-    callbacks = getattr(estimator, "_skl_callbacks", ())
-    return any(getattr(callback, "wants_history", False) for callback in callbacks)
-
-
 # ---- Numbers ----
 
 

@@ -13,7 +13,7 @@ from numbers import Integral
 
 import numpy as np
 
-from ._units import Kind, Units, Wanted, evaluate
+from ._units import UNBOUNDED, Kind, Units, Wanted, evaluate
 from ._validation import random_key
 
 __all__ = [
@@ -440,8 +440,6 @@ BY_NAME = {
     "relu": ReLU,
     "poisson": Poisson,
 }
-# Kinds whose states can be as large as they like; of the others any two go together.
-UNBOUNDED = {Kind.GAUSSIAN, Kind.RELU, Kind.POISSON}
 
 
 def as_unit(unit):

@@ -1180,7 +1180,7 @@ MUTATIONS = [
     Mutation(
         "sources: exponents of a product not counted",
         "_leaves_sources.h",
-        "exponent += bits >> MANTISSA_BITS;",
+        "NAME(take_exponent)(&product, &exponent);",
         "exponent += (INT)EXPONENT_ONE + AS_INT(SPLAT(0));",
     ),
     Mutation(
@@ -1262,14 +1262,22 @@ MUTATIONS = [
     Mutation(
         "classes: labels and visible units share random bits",
         "_classifier.pyx",
-        "DRAW_LABEL = 4",
-        "DRAW_LABEL = 1",
+        """DRAW_LABEL,
+            )
+""",
+        """DRAW_VISIBLE,
+            )
+""",
     ),
     Mutation(
         "classes: labels of rows and of their chains share random bits",
         "_classifier.pyx",
-        "DRAW_ROW_LABEL = 5",
-        "DRAW_ROW_LABEL = 4",
+        """DRAW_ROW_LABEL,
+                )
+""",
+        """DRAW_LABEL,
+                )
+""",
     ),
     Mutation(
         "classes: a pass starts its gradient anew",
@@ -1776,9 +1784,9 @@ MUTATIONS = [
     ),
     Mutation(
         "rows held out have a say in where a classifier starts",
-        "boltzmann/_labels.py",
-        "means_without(X, rows, self.held_out)",
-        "rows.column_means",
+        "boltzmann/classifier.py",
+        "mean, n_rows = means_without(X, rows, division.held_out), division.n_rows",
+        "mean, n_rows = rows.column_means, division.n_rows",
         tests=("tests/test_rbm_classifier.py",),
     ),
     Mutation(
@@ -1805,7 +1813,7 @@ MUTATIONS = [
     Mutation(
         "real units begin with weights that have no distribution",
         "boltzmann/_wide_starts.py",
-        "return components * (MOST_NORM / max(MOST_NORM, norm))",
+        "return components * (LARGEST_NORM / max(LARGEST_NORM, norm))",
         "return components",
         tests=("tests/test_unit_rbm.py",),
     ),
@@ -1853,9 +1861,9 @@ MUTATIONS = [
     ),
     Mutation(
         "epochs: the mean of all rows is that of the last part",
-        "boltzmann/_trained.py",
-        '"visible_offset": state["visible_offset"] + change * share,',
-        '"visible_offset": state["visible_offset"] + change,',
+        "_training.py",
+        "mean + (more - mean) * (n_more / n), n",
+        "more, n",
         tests=("tests/test_training.py", "tests/test_going_on.py"),
     ),
     Mutation(

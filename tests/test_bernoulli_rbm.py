@@ -230,7 +230,7 @@ def test_training_makes_reconstructions_better(digits):
 # ---- Defects of scikit-learn's that are not ours ----
 
 
-def test_defect_short_last_batch_outweighs_the_data():
+def test_short_last_batch_weighs_as_its_rows():
     # 11 rows in batches of 10. The chains are nearly all ones, as the data are:
     # weighted ten times, those of the last batch would take 10 off every bias.
     X = np.ones((11, 30))
@@ -243,7 +243,7 @@ def test_defect_short_last_batch_outweighs_the_data():
     assert step.max() <= 0.2
 
 
-def test_defect_partial_fit_on_1000_rows_saturates(binary_digits):
+def test_partial_fit_on_1000_rows_saturates_nothing(binary_digits):
     model = BernoulliRBM(16, random_state=0)
     for _ in range(5):
         model.partial_fit(binary_digits[:1000])
@@ -253,13 +253,13 @@ def test_defect_partial_fit_on_1000_rows_saturates(binary_digits):
     assert found == pytest.approx(binary_digits.mean(), abs=0.1)
 
 
-def test_defect_partial_fit_returns_none(digits):
+def test_partial_fit_returns_self(digits):
     model = BernoulliRBM(4)
     assert model.partial_fit(digits[:10]) is model
     assert model.partial_fit(digits[:10]) is model
 
 
-def test_defect_partial_fit_forces_float64(digits):
+def test_partial_fit_keeps_float32(digits):
     model = BernoulliRBM(4)
     for _ in range(2):
         model.partial_fit(digits[:10].astype(np.float32))
@@ -267,7 +267,7 @@ def test_defect_partial_fit_forces_float64(digits):
             assert getattr(model, name).dtype == np.float32
 
 
-def test_defect_partial_fit_makes_one_update():
+def test_partial_fit_makes_minibatches():
     X = np.full((40, 7), 0.5)  # all alike: the order is no matter
     rbm = BernoulliRBM(5, average=False, random_state=0)
     steps = clone(rbm)
@@ -290,7 +290,7 @@ def order_of_rows(model, n_rows, block):
     return tuple(np.argsort(-step))
 
 
-def test_defect_data_is_never_shuffled():
+def test_data_is_shuffled():
     n_rows, block = 4, 2000
     model = BernoulliRBM(
         1,
@@ -310,7 +310,7 @@ def test_defect_data_is_never_shuffled():
 
 
 @pytest.mark.parametrize(("centering", "rate"), [(True, 0.2), (False, 0.5)])
-def test_defect_chains_start_at_zeros(digits, centering, rate):
+def test_chains_start_like_the_data(digits, centering, rate):
     model = BernoulliRBM(256, n_iter=0, centering=centering, random_state=0)
     chains = model.fit(digits).h_samples_
     assert chains.shape == (10, 256)
@@ -319,7 +319,7 @@ def test_defect_chains_start_at_zeros(digits, centering, rate):
 
 
 @floats
-def test_defect_visible_bias_starts_at_zero(dtype, digits):
+def test_visible_bias_starts_at_log_odds(dtype, digits):
     X = digits[:200].astype(dtype)
     model = BernoulliRBM(4, n_iter=0, centering=False, random_state=0)
     b = model.fit(X).intercept_visible_
@@ -333,14 +333,14 @@ def test_defect_visible_bias_starts_at_zero(dtype, digits):
     assert (np.diff(b[order]) > -1e-5).all()
 
 
-def test_defect_score_samples_is_noisy(digits):
+def test_score_samples_is_deterministic(digits):
     model = BernoulliRBM(8, n_iter=2).fit(digits)
     first = model.score_samples(digits)
     np.testing.assert_array_equal(model.score_samples(digits), first)
     np.testing.assert_array_equal(model.score_samples(digits[::-1]), first[::-1])
 
 
-def test_defect_verbose_changes_the_model(digits):
+def test_verbose_does_not_change_the_model(digits):
     quiet = BernoulliRBM(8, n_iter=3, random_state=0).fit(digits)
     loud = BernoulliRBM(8, n_iter=3, random_state=0, verbose=1).fit(digits)
     for name in [*PARAMETERS, "h_samples_"]:
@@ -348,7 +348,7 @@ def test_defect_verbose_changes_the_model(digits):
     np.testing.assert_array_equal(loud.gibbs(digits), quiet.gibbs(digits))
 
 
-def test_defect_no_sample_and_no_score(digits):
+def test_there_are_samples_and_a_score(digits):
     model = BernoulliRBM(8, n_iter=1, random_state=0).fit(digits)
     assert model.sample(3, 5).shape == (3, 64)
     assert np.isfinite(model.score(digits))

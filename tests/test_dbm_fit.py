@@ -22,7 +22,8 @@ from common import (
 from reference import generator
 from reference_deep import minus_energy, unfolded
 from sklearn_ebm import DBMTransformer
-from sklearn_ebm._training import Pacer, epoch_order, minibatch_rates
+from sklearn_ebm._pacer import Pacer
+from sklearn_ebm._training import epoch_order, minibatch_rates
 from sklearn_ebm._units import Wanted, evaluate
 from sklearn_ebm.boltzmann import _dbm_pretraining
 from sklearn_ebm.boltzmann._sampling import LAYER_KEY

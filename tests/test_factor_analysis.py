@@ -14,8 +14,8 @@ from common import assert_same, floats, run_on_instruction_sets, traced_memory
 from sklearn_ebm import FactorAnalysis, ProbabilisticPCA
 from sklearn_ebm._factor_scores import exponents
 from sklearn_ebm.factors import _gaussian, factor_analysis
-from sklearn_ebm.factors._base import Progress
 from sklearn_ebm.factors._em import ExpectationMaximisation, collect, moments_of, step
+from sklearn_ebm.factors._fits import Progress
 from sklearn_ebm.factors._gaussian import FactorGaussian
 from sklearn_ebm.factors._profile import (
     CentredRows,

@@ -16,8 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from common import assert_same
-from sklearn_ebm import DBMTransformer, MultimodalDBM, RBMImputer
-from sklearn_ebm.boltzmann import multimodal
+from sklearn_ebm import DBMTransformer, MultimodalDBM, RBMImputer, _missing
 from sklearn_ebm.likelihood import log_partition
 from sklearn_ebm.units import Categorical, Mixed, Spin
 
@@ -304,7 +303,7 @@ def mean_field(model, x, n_rounds, n_steps):
 
 @pytest.mark.parametrize("n_rounds", [1, 2, 30])
 def test_missing_values_are_latent(n_rounds, monkeypatch):
-    monkeypatch.setattr(multimodal, "N_ROUNDS", n_rounds)
+    monkeypatch.setattr(_missing, "N_MEAN_FIELD", n_rounds)
     model = small_model().set_params(
         missing="latent", n_mean_field_steps=7, mean_field_tol=0.0
     )

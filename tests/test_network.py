@@ -18,6 +18,7 @@ from sklearn_ebm._network import (
     minimise,
     outputs,
 )
+from sklearn_ebm._pacer import Pacer
 from sklearn_ebm._passes import (
     activate,
     adam_step,
@@ -26,7 +27,6 @@ from sklearn_ebm._passes import (
     momentum_step,
     multiply_by_slopes,
 )
-from sklearn_ebm._training import Pacer
 from sklearn_ebm._validation import dense
 
 SIZES = [7, 9, 6, 4]

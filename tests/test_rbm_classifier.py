@@ -39,7 +39,7 @@ from sklearn_ebm import DBMClassifier, DBNClassifier, RBMClassifier
 from sklearn_ebm._class_scores import class_scores
 from sklearn_ebm._classifier import ClassifierTrainer
 from sklearn_ebm._rows import Rows
-from sklearn_ebm.boltzmann._labels import LabelDivision
+from sklearn_ebm._training import KnownDivision
 
 KEY = 0x0123456789ABCDEF
 DRAW_LABEL, DRAW_ROW_LABEL = 4, 5
@@ -204,8 +204,8 @@ def test_rows_held_out_have_no_say_in_the_start(objective, digits, labels):
         5, objective=objective, n_iter=0, early_stopping=True, validation_fraction=0.5
     )
     model.set_params(random_state=0).fit(digits, labels)
-    wanted, rows = fitted_floats(model), Rows(digits)
-    division = LabelDivision(digits, rows, labels, 0.5, model._state["key"])
+    wanted, known = fitted_floats(model), np.ones(len(labels), bool)
+    division = KnownDivision(known, 0.5, model._state["key"], "labels", others=True)
     X, y = digits.copy(), labels.copy()
     X[division.held_out] = 0.25
     y[division.held_out] = 3

@@ -12,8 +12,7 @@ from sklearn.preprocessing import OneHotEncoder
 from common import assert_same, fitted_floats
 from reference import generator
 from sklearn_ebm import RBM, DBMTransformer, DBNTransformer, MultimodalDBM, RBMImputer
-from sklearn_ebm._validation import column_indices
-from sklearn_ebm.boltzmann._columns import Columns
+from sklearn_ebm.boltzmann._columns import Columns, column_indices
 from sklearn_ebm.samplers import impute
 from sklearn_ebm.units import Categorical, Gaussian, Mixed, Spin
 from tables import NAMES, SPECS, mixed_rbm, table

@@ -46,8 +46,8 @@ from sklearn_ebm import (
 from sklearn_ebm._units import Kind
 from sklearn_ebm.boltzmann._normaliser import (
     _are_states,
-    warn_if_stray,
-    warn_of_too_much,
+    warn_if_worse_than_independent,
+    warn_of_excess_probability,
 )
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import log_likelihood, log_partition
@@ -1217,15 +1217,15 @@ def test_states_that_are_far_from_all_rows_are_found():
         model.components_[:] = weight
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            warn_if_stray(model, X, 0.1)
+            warn_if_worse_than_independent(model, X, 0.1)
         assert len(caught) == far
     # The states of all bits and of one are 143 * 25 / 2 nats apart.
     model.components_[:] = 5
     with pytest.warns(ConvergenceWarning, match=r"is -1\.79e\+03 nats at most"):
-        warn_if_stray(model, X, 0.1)
+        warn_if_worse_than_independent(model, X, 0.1)
     # Probabilities stand for bits, here for no others than these.
     with pytest.warns(ConvergenceWarning, match=r"is -1\.79e\+03 nats at most"):
-        warn_if_stray(model, sp.csr_array((1 - 1e-12) * X), 0.1)
+        warn_if_worse_than_independent(model, sp.csr_array((1 - 1e-12) * X), 0.1)
 
 
 @pytest.mark.parametrize("scale", [0.01, 0.5, 5.0, 100.0])
@@ -1261,10 +1261,12 @@ def test_scores_that_cannot_be_right_are_warned_of():
     for rows, too_high in [(X, 0.0), (X / 2, 1.0), (0 * X, 1.0), (X[:0], 1.0)]:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            warn_of_too_much(model, spins, rows, twice[: len(rows)] + too_high)
-            warn_of_too_much(model, real, rows, twice[: len(rows)] + 9.0)
+            warn_of_excess_probability(
+                model, spins, rows, twice[: len(rows)] + too_high
+            )
+            warn_of_excess_probability(model, real, rows, twice[: len(rows)] + 9.0)
     with pytest.warns(UserWarning, match=r"RBM, 16 .* have 2.72 times .* least 1 nats"):
-        warn_of_too_much(model, spins, sp.csr_array(X), twice + 1.0)
+        warn_of_excess_probability(model, spins, sp.csr_array(X), twice + 1.0)
     # What has been kept is believed.
     model._normaliser = model._normaliser[0], model._normaliser[1] - 1.0
     with pytest.warns(UserWarning, match="at least 1 nats too low"):

@@ -1,6 +1,7 @@
 """How the columns of a table become visible units, and units columns again."""
 
 from dataclasses import astuple
+from numbers import Integral
 
 import numpy as np
 import scipy.sparse as sp
@@ -8,7 +9,7 @@ import scipy.sparse as sp
 from .._machines import GLANCE, chunks
 from .._missing import missing_values
 from .._units import Kind
-from .._validation import ROUNDING, column_indices, dense, title
+from .._validation import ROUNDING, dense, title
 from .._warning import warn
 from ..units import (
     Categorical,
@@ -175,6 +176,44 @@ def owners_of(visible, n_features, names=None):
     ]
     owner = places_of([columns for columns, _ in pairs], n_features, "visible")
     return [_in_order(unit, columns) for columns, unit in pairs], owner
+
+
+def column_indices(columns, n_features, names=None):
+    """Numbers of the columns that an index, a slice, a mask or names stand for."""
+    given = columns
+    if isinstance(columns, slice):
+        columns = _numbered(columns, n_features, names)
+    elif not isinstance(columns, Integral):
+        columns = np.atleast_1d(np.asarray(columns))
+        if columns.dtype.kind in "OUT":
+            columns = columns.tolist()
+        elif not len(columns):
+            columns = columns.astype(int)
+    if isinstance(columns, list) and any(isinstance(c, str) for c in columns):
+        if names is None:
+            raise ValueError(
+                f"columns are named {columns}, but the data has no names of columns."
+            )
+        where = {name: number for number, name in enumerate(names)}
+        unknown = [name for name in columns if name not in where]
+        if unknown:
+            raise ValueError(f"there are no columns {unknown}.")
+        return np.array([where[name] for name in columns], int)
+    try:
+        return np.atleast_1d(np.arange(n_features)[columns])
+    except IndexError as error:
+        raise ValueError(
+            f"columns {given!r} are not among the {n_features} there are."
+        ) from error
+
+
+def _numbered(columns, n_features, names):
+    """Return a slice of columns, which may be one of names (the last one included)."""
+    ends = [columns.start, columns.stop]
+    for place, end in enumerate(ends):
+        if isinstance(end, str):
+            ends[place] = int(column_indices(end, n_features, names)[0]) + place
+    return slice(*ends, columns.step)
 
 
 def places_of(lists, n_features, parameter):

@@ -20,8 +20,8 @@ from ._trained import OFFSET_RATE
 from ._visible_scales import bias_for
 
 BERNOULLI = as_unit("bernoulli")
-# Learning rates by default. Hidden units that hear their input twice, and visible ones
-# that may answer with any number, can drive each other up without end at the first.
+# Learning rates by default. At the first, hidden units that hear their input twice and
+# visible ones without bounds can drive each other to infinity.
 RATE, UNBOUNDED_RATE = 0.1, 0.01
 
 

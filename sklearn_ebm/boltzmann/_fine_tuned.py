@@ -9,20 +9,20 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from .._callbacks import CallbackSupportMixin, with_callbacks
+from .._keeping import keeping, undo_if_nothing_learned
 from .._machines import some_rows
 from .._network import Dropout, Network, outputs
 from .._parameters import Interval, StrOptions, TupleOf, check_parameters
 from .._training import (
-    keeping,
+    KnownDivision,
     minibatch_rates,
     refuse_early_stopping,
     share_held_out,
-    undone_if_in_vain,
 )
 from .._transformer import Transformer
 from .._validation import check_rows, dense, random_key, title
 from ..monitoring import enter_epoch, warn_of_constant_units
-from ._fine_tuning_run import FineTuning, TargetDivision
+from ._fine_tuning_run import FineTuning
 from ._net_starts import random_params, spread_fields
 from ._stack import LayerTasks, new_stack, one_a_layer, pretrain, recognition
 from ._structure import LAYER_SIZES, check_structure, layer_sizes, sizes_in_words
@@ -92,9 +92,12 @@ class FineTuned(CallbackSupportMixin, Transformer):
         "random_state": ["random_state"],
     }
 
+    # Whether rows without a target are trained on, too.
+    _trains_on_all = False
+
     # ---- Training ----
 
-    @undone_if_in_vain
+    @undo_if_nothing_learned
     @with_callbacks
     def fit(self, X, y):
         """Pretrain the net with the data X, and fine-tune it to the targets y.
@@ -171,7 +174,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         )
         return self
 
-    @undone_if_in_vain
+    @undo_if_nothing_learned
     def _one_pass(self, X, y, classes=None):
         """Train on one pass over minibatches, as `partial_fit`."""
         self._check_parameters()
@@ -293,7 +296,8 @@ class FineTuned(CallbackSupportMixin, Transformer):
 
     def _divide(self, known, key):
         """Return which rows are trained on and which held out."""
-        return TargetDivision(known, share_held_out(self), key)
+        fraction = share_held_out(self)
+        return KnownDivision(known, fraction, key, "targets", self._trains_on_all)
 
     def _first_params(self, rows, state, rng):
         """Return the parameters of a new net, before the pretraining."""

@@ -4,27 +4,13 @@ import time
 
 import numpy as np
 
+from .._keeping import check_finite, until_checked
 from .._machines import some_rows
 from .._network import Adam, Descent, Momentum, minimise, outputs
 from .._openmp import effective_n_threads
-from .._training import (
-    Pacer,
-    check_finite,
-    epoch_order,
-    rows_to_hold_out,
-    until_checked,
-)
+from .._pacer import Pacer
+from .._training import epoch_order
 from ..monitoring import Stopping
-
-
-class TargetDivision:
-    """Rows to train on, and rows held out of the training."""
-
-    def __init__(self, known, fraction, key):
-        rows = np.flatnonzero(known)
-        of = f"{len(rows)} targets of n_samples={len(known)} rows"
-        self.held_out = np.sort(rows_to_hold_out(rows, fraction, key, of))
-        self.training = np.setdiff1d(rows, self.held_out)
 
 
 class FineTuning:

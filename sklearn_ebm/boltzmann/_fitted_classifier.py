@@ -23,7 +23,7 @@ from ._sampling import OwnDraws
 
 # Rows whose hidden fields are held at a time.
 CHUNK = 2000
-# What draws of labels and of first states are for, beside those of the kernels.
+# What draws by NumPy are for: labels, and first states (part of their seeds).
 DRAW_LABEL, DRAW_START = 4, 5
 
 

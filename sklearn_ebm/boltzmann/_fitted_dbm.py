@@ -10,7 +10,7 @@ from .._validation import check_restored, check_states, dense
 from ..layered import Layered, side_by_side
 from ..samplers._paths import LEAST_RATE
 from ..units import as_unit
-from ._normaliser import kept_log_z, warn_of_too_much
+from ._normaliser import kept_log_z, warn_of_excess_probability
 from ._sampling import Sampling
 from ._structure import as_made, component_shapes, gives_all
 from ._unit_columns import UnitColumns
@@ -161,7 +161,7 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
         """
         X, dtype = self._read(X, exact=True)
         scores = self._deep(dtype).bound(X) - kept_log_z(self)
-        warn_of_too_much(self, self._columns().kinds, X, scores)
+        warn_of_excess_probability(self, self._columns().kinds, X, scores)
         return scores
 
     def score(self, X, y=None):

@@ -18,7 +18,7 @@ from .._validation import (
 from ..samplers import Gibbs
 from ..samplers._draws import SAMPLING_METHODS, SPARE_STEPS, draw
 from ._bound import Bound
-from ._normaliser import kept_log_z, warn_of_too_much
+from ._normaliser import kept_log_z, warn_of_excess_probability
 from ._sampling import PASS_KEY, OwnDraws
 from ._stack import encoder, means_down, means_up
 from ._structure import component_shapes, gives_all
@@ -183,7 +183,9 @@ class FittedDBN(OwnDraws, Transformer):
         X, _ = self._check_use(X)
         scores = self._bounds(X, N_DRAWS) - kept_log_z(self.top_rbm(), self)
         first = self._rbm(0)
-        warn_of_too_much(self, first._columns().kinds, X, scores, encoder(first))
+        warn_of_excess_probability(
+            self, first._columns().kinds, X, scores, encoder(first)
+        )
         return scores
 
     def _bounds(self, X, n_draws):

@@ -11,10 +11,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
 from .._gibbs import Purpose
+from .._keeping import store, undo_if_nothing_learned
 from .._machines import Machine, some_rows
 from .._network import Network, outputs
 from .._rows import Rows
-from .._training import Run, store, undone_if_in_vain
+from .._training import Run
 from .._validation import check_restored, check_rows
 from ..layered import Layered
 from ..monitoring import warn_of_constant_units
@@ -54,7 +55,7 @@ def check_generative(model):
 # ---- Training ----
 
 
-@undone_if_in_vain
+@undo_if_nothing_learned
 def train(model, X, y, classes=None, callbacks=None):
     """Train a net: greedily below the top, then the top with the labels.
 
@@ -77,8 +78,8 @@ def train(model, X, y, classes=None, callbacks=None):
         Is told of every machine in `fit`. Without one this is a pass of
         `partial_fit`.
     """
-    steps = callbacks is None
-    goes_on = hasattr(model, "_state") and (steps or model.warm_start)
+    one_pass = callbacks is None
+    goes_on = hasattr(model, "_state") and (one_pass or model.warm_start)
     checked = model._check_targets(y)
     labels, _ = checked
     if goes_on:
@@ -89,7 +90,7 @@ def train(model, X, y, classes=None, callbacks=None):
     targets = model._state if goes_on else model._first_targets(checked, classes)
     # (Refuses labels that are none of the classes.)
     codes, _ = model._targets(checked, targets)
-    if goes_on and not steps:
+    if goes_on and not one_pass:
         model._go_on(codes)
         targets = model._state
     top = _new_top(model)
@@ -100,7 +101,7 @@ def train(model, X, y, classes=None, callbacks=None):
         dtype = model.coefs_[0].dtype
     else:
         rbms = _new_rbms(model, top.random_state)
-    more = {"classes": targets["classes"]} if steps else {}
+    more = {"classes": targets["classes"]} if one_pass else {}
     tasks = LayerTasks(callbacks, estimator=model, X=X, y=y)
     try:
         if rbms:
@@ -111,8 +112,8 @@ def train(model, X, y, classes=None, callbacks=None):
         else:
             H = means_below(below, X_checked, dtype)
             with tasks.around(top):
-                (top.partial_fit if steps else top.fit)(H, labels, **more)
-            if not steps and model.n_iter and len(top.classes_) > 1:
+                (top.partial_fit if one_pass else top.fit)(H, labels, **more)
+            if not one_pass and model.n_iter and len(top.classes_) > 1:
                 # (`predict_proba` would warn of the values once more.)
                 some = some_rows(H)
                 scores, _ = scores_of(some, Rows(some, dtype), top._parameters())

@@ -1,10 +1,9 @@
-"""Labels as classifiers are given them: checks, numbers in their place, a division."""
+"""Labels as classifiers are given them: checks, and numbers in their place."""
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from .._training import means_without, rows_to_hold_out
 from .._validation import check_given, is_nan, nan_for_na, refuse_masks
 
 
@@ -99,43 +98,3 @@ def codes_of(y, classes):
             f"{classes.tolist()}."
         )
     return np.searchsorted(classes, y)
-
-
-class LabelDivision:
-    """Rows to train on, and labelled rows held out of the training.
-
-    Parameters
-    ----------
-    X, rows : ndarray or CSR matrix, and its Rows
-        All rows.
-
-    codes : ndarray of int of shape (n_samples,)
-        Numbers of their classes, -1 where there is no label.
-
-    fraction, key : float, int
-        As for `Division`.
-
-    Attributes
-    ----------
-    training, held_out : ndarray
-        Numbers of the rows.
-
-    column_means : ndarray
-        Means of the columns over the rows to train on.
-
-    n_rows : int
-        Number of rows to train on.
-
-    rows_a_label : float
-        How many of them there are for each one that has a label.
-    """
-
-    def __init__(self, X, rows, codes, fraction, key):
-        labelled = np.flatnonzero(codes >= 0)
-        of = f"{len(labelled)} labels of n_samples={len(codes)} rows"
-        self.held_out = np.sort(rows_to_hold_out(labelled, fraction, key, of))
-        self.training = np.delete(np.arange(len(codes)), self.held_out)
-        self.n_rows = len(self.training)
-        self.column_means = means_without(X, rows, self.held_out)
-        n_labelled = len(labelled) - len(self.held_out)
-        self.rows_a_label = self.n_rows / n_labelled if n_labelled else 0.0

@@ -63,9 +63,6 @@ class MultiPredictionNet:
     longest : float, default=inf
         Largest Euclidean norm of the derivatives of the loss: longer ones are scaled
         back to it.
-
-    n_threads : int, default=0
-        Threads to work on; 0 for as many as there are.
     """
 
     def __init__(
@@ -76,13 +73,12 @@ class MultiPredictionNet:
         connected,
         weight_decay=0.0,
         longest=np.inf,
-        n_threads=0,
     ):
         self.n_inputs, self.n_steps, self.connected = n_inputs, n_steps, connected
         self.class_weight = np.asarray(class_weight, float)
         self.labels = slice(n_inputs, n_inputs + len(self.class_weight))
         self.weight_decay, self.longest = weight_decay, longest
-        self.n_threads = n_threads
+        self.n_threads = 0  # as many as there are, unless training says how many
 
     def forward(self, params, X):
         """Predict labels, given all inputs that are not NaN.

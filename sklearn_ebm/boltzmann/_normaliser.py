@@ -60,7 +60,7 @@ def kept_log_z(model, keeper=None):
     return kept[1]
 
 
-def warn_of_too_much(estimator, kinds, X, scores, encode=None):
+def warn_of_excess_probability(estimator, kinds, X, scores, encode=None):
     """Warn if the different rows of X have more than all probability together.
 
     Parameters
@@ -100,7 +100,7 @@ def warn_of_too_much(estimator, kinds, X, scores, encode=None):
         )
 
 
-def warn_if_stray(estimator, X, learning_rate):
+def warn_if_worse_than_independent(estimator, X, learning_rate):
     """Warn if a fitted machine is certainly worse than independent features.
 
     No state has more than all probability, and no place more density than it has given

@@ -1,6 +1,6 @@
-"""Machines at some moment of their training, as a `Monitor` looks at them.
+"""Machines at a moment of their training, as a `Monitor` looks at them.
 
-What their methods are is said there, of its parameter `view`.
+Its parameter `view` says what their methods do.
 """
 
 import numpy as np

@@ -150,5 +150,5 @@ def first_draws(units, state, n_chains, key, step):
         Wanted.DRAWS,
         key=key,
         step=step,
-        purpose=int(Purpose.DRAW_SWAP),
+        purpose=int(Purpose.DRAW_START),
     )

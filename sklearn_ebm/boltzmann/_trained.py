@@ -7,7 +7,8 @@ import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 
-from .._callbacks import CallbackSupportMixin, with_callbacks
+from .._callbacks import CallbackSupportMixin, wants_history, with_callbacks
+from .._keeping import keeping, undo_if_nothing_learned
 from .._missing import N_FIRST_SWEEPS, DrawnValues
 from .._parameters import Interval, PairOf, StrOptions, check_parameters
 from .._tempering import TemperedChains
@@ -15,13 +16,12 @@ from .._training import (
     Division,
     Run,
     gibbs_steps,
-    keeping,
+    mean_with,
     refuse_early_stopping,
     share_held_out,
-    undone_if_in_vain,
 )
 from .._validation import check_rows, random_key
-from ..monitoring import Monitor, Stopping, enter_epoch, machine_in_words, wants_history
+from ..monitoring import Monitor, Stopping, enter_epoch, machine_in_words
 from ._sampling import MISSING_KEY, TEMPERING_KEY
 from ._starts import SMALL
 from ._structure import check_structure
@@ -48,7 +48,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
     values may be missing, also which model draws them (`_layers_of`). `TrainedRBM` and
     `TrainedDBM` do.
 
-    Training goes on from the dict `_state`, which is never changed but replaced:
+    Training goes on from the dict `_state`, which is replaced, not changed (but by the
+    pretraining of a deep machine, which nobody has another reference to yet):
     `PARAMETERS`; running means of the units that the kernel sees ("visible_offset", in
     the units of the data, "hidden_offset", "latent_offset" of deep machines); where
     features may be real, their `SCALES`; "key" and "step", which random numbers come
@@ -82,7 +83,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
     # Whether it is more than a part of a net, which need not be a good model.
     _stands_alone = True
 
-    @undone_if_in_vain
+    @undo_if_nothing_learned
     @with_callbacks
     def fit(self, X, y=None):
         """Fit the model to the data X.
@@ -134,7 +135,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             division = self._go_on(data, rows, n_seen=0)
         else:
             division = self._initialise(data, rows)
-            self._state["settled"] = True  # the scale of what it learns from
+            # (The scale of what it learns from.)
+            self._state = self._state | {"settled": True}
         n_before = 0 if goes_on else self._n_pretrained
         callbacks = self._init_callback_context(max_subtasks=n_before + self.n_iter)
         given = {"X": X, "y": y}
@@ -165,7 +167,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         )
         return self
 
-    @undone_if_in_vain
+    @undo_if_nothing_learned
     def partial_fit(self, X, y=None):
         """Train on one pass over the minibatches of a part of the data.
 
@@ -320,13 +322,10 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             state = state | more_units(
                 state, self._columns(), X, division, self.standardize, kept
             )
-        change = division.column_means - state["visible_offset"]
-        n_seen += division.n_rows
-        share = division.n_rows / n_seen
-        self._state = state | {
-            "visible_offset": state["visible_offset"] + change * share,
-            "n_seen": n_seen,
-        }
+        mean, n_seen = mean_with(
+            state["visible_offset"], n_seen, division.column_means, division.n_rows
+        )
+        self._state = state | {"visible_offset": mean, "n_seen": n_seen}
         return division
 
     def _divide(self, X, rows, key):

@@ -26,8 +26,8 @@ from ._visible_scales import (
     first_units,
     scaled_offset,
     scaled_variance,
-    telling,
     unscaled,
+    varied_features,
 )
 from ._wide_starts import wide_rates, wide_start
 
@@ -110,11 +110,11 @@ class TrainedDBM(Trained, FittedDBM):
         rate = BITS_RATE if centred else 0.5
         rates = [np.full(size, rate) for size in sizes[1:]]
         weights, linked = blocks(components.T, sizes), blocks(connected, sizes)
-        learned, alone = telling(start, columns), self._alone()
+        learned, alone = varied_features(start, columns), self._alone()
         if learned.any():
-            wide = linked[0][learned].any(axis=0)
+            sees_real = linked[0][learned].any(axis=0)
             found = wide_rates(weights[0].T, X, division, start, learned)
-            rates[0] = np.where(wide, found, BITS_RATE)
+            rates[0] = np.where(sees_real, found, BITS_RATE)
         biases, variance = [start["bias"], *map(logit, rates)], start["variance"]
         means = [columns.unit.mean(biases[:1])[0], *rates]
         if centred:

@@ -11,7 +11,7 @@ from .._trainer import Trainer
 from .._validation import check_rows, check_values, title
 from ..monitoring import may_be_idle
 from ._base import FittedRBM, layered, means_of
-from ._normaliser import warn_if_stray
+from ._normaliser import warn_if_worse_than_independent
 from ._snapshot import Snapshot
 from ._starts import BITS_RATE, first_chains, log_odds, start_of_bits
 from ._trained import Trained
@@ -111,7 +111,7 @@ class TrainedRBM(Trained, FittedRBM):
             monitor = self._monitor(X, run.division, drawn)
             monitor.warn_of_idle_units(title(self), run.parameters())
         if self.n_iter and self._stands_alone:
-            warn_if_stray(self, X, self._rate())
+            warn_if_worse_than_independent(self, X, self._rate())
 
     def _public(self, parameters):
         """Return the public attributes of a model with these parameters."""

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._missing import fill_mean_field, has_missing, missing_values
 from .._parameters import StrOptions
 from .._rows import canonical
-from .._units import Kind
+from .._units import MOST_FIELD, Kind
 from .._validation import (
     check_rows,
     check_states,
@@ -26,8 +26,6 @@ from ._visible_scales import bias_for
 
 # What the parameter `visible` takes.
 VISIBLE = [StrOptions({*BY_NAME, "categorical"}), Unit, list]
-# The field at which a count has the largest mean that there is (as in _units.pyx).
-MOST_FIELD = 30.0
 
 
 class UnitColumns:

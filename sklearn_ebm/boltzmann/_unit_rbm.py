@@ -7,14 +7,23 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._machines import SOME, Machine
-from .._parameters import Interval
+from .._parameters import Interval, StrOptions
 from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from .._validation import check_states, naming
 from ..layered import Layered
-from ..units import any_unbounded, are, as_unit, check_pair, in_words, kinds_of
+from ..units import (
+    BY_NAME,
+    Unit,
+    any_unbounded,
+    are,
+    as_unit,
+    check_pair,
+    in_words,
+    kinds_of,
+)
 from ._columns import range_of
-from ._normaliser import kept_log_z, warn_of_too_much
+from ._normaliser import kept_log_z, warn_of_excess_probability
 from ._rates import CLIP, largest_variance, rate_of_counts, steady_rate
 from ._snapshot import UnitSnapshot, twin_of
 from ._starts import first_draws, start_of_some_bits, training_rows
@@ -26,8 +35,8 @@ from ._visible_scales import (
     first_units,
     scaled_offset,
     scaled_variance,
-    telling,
     unscaled,
+    varied_features,
 )
 from ._wide_starts import wide_rates, wide_start, within_reach
 
@@ -53,6 +62,13 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     Two Bernoulli layers are bits, and do what they do in `BernoulliRBM`. An estimator
     that derives from this class has `visible`, `hidden` and `standardize`.
     """
+
+    _parameter_constraints: dict = {
+        **TrainedRBM._parameter_constraints,
+        "hidden": [StrOptions(set(BY_NAME)), Unit],
+        "sparsity_target": [Real, None],
+        "standardize": ["boolean"],
+    }
 
     # Learning rates where none is given, and of counts, whose means are exponentials:
     # steps that serve other units drive them to infinity.
@@ -219,7 +235,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         """
         X, machine = self._check_use(X, exact=True)
         scores = -machine.free_energy(X) - kept_log_z(self)
-        warn_of_too_much(self, self._columns().kinds, X, scores)
+        warn_of_excess_probability(self, self._columns().kinds, X, scores)
         return scores
 
     @unless_bits
@@ -335,9 +351,11 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         if any_unbounded(as_unit(self.hidden)):
             # (That of all rows is no larger than the mean of that of parts.)
             state = self._state
-            share = division.n_rows / state["n_seen"] if n_seen else 1.0
             now = self._largest_variance(X, division, state["visible_offset"])
-            state["largest_variance"] += share * (now - state["largest_variance"])
+            share = division.n_rows / state["n_seen"] if n_seen else 1.0
+            before = state["largest_variance"]
+            largest = before + share * (now - before)
+            self._state = state | {"largest_variance": largest}
         return division
 
     def _largest_variance(self, X, division, mean):
@@ -362,7 +380,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         hidden, unit = nothing[0], as_unit(self.hidden)
         rate = unit.mean(nothing)[0]
         if columns.learned.any() and unit.kind == Kind.BERNOULLI:
-            learned = telling(start, columns)
+            learned = varied_features(start, columns)
             rate = wide_rates(components, X, division, start, learned)
             components, hidden, wide, first = wide_start(
                 components, (mean - shift) / scale, first, learned, rate

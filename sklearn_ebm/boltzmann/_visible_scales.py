@@ -122,8 +122,8 @@ def more_units(state, columns, X, division, standardize, kept):
     return changed
 
 
-def telling(start, columns):
-    """Real features that a machine starts from: what does not vary tells nothing."""
+def varied_features(start, columns):
+    """Features of learned variance that vary; all of them if none does."""
     varied = columns.learned & (start["visible_variance"] > 0)
     return varied if varied.any() else columns.learned
 
@@ -178,9 +178,9 @@ def _still(state, columns):
 
 
 def _still_variance(state, columns):
-    """Variances of real features that have not varied, as if in one row more they had.
+    """Variances of real features that have not varied, as if one row more deviated.
 
-    There they deviate by their size or, where that is zero, as much as others do.
+    By the size of the feature or, where that is zero, as much as others do.
     """
     size = np.abs(state["visible_offset"])
     varied = columns.learned & (state["visible_variance"] > 0)

@@ -5,6 +5,7 @@ from scipy.special import logit
 
 from .._machines import weighted_sums
 from .._products import product, single_threaded_blas
+from .._unit_trainer import LARGEST_NORM
 from ..units import UNBOUNDED, are, kinds_by_column
 from ._starts import SMALL, training_rows
 
@@ -18,9 +19,6 @@ from ._starts import SMALL, training_rows
 RARE, FREQUENT, START_SHARE, START_NORM = 0.1, 0.5, 0.5, 2.0
 # Rows that say which it is.
 TAIL_ROWS = 1000
-# Largest singular value of the weights between units without bounds, in both layers'
-# deviations: from 1 on there is no distribution. (As kernels keep it.)
-MOST_NORM = 0.95
 
 
 def wide_rates(components, X, division, start, learned):
@@ -144,4 +142,4 @@ def within_reach(components, columns, variance, hidden):
     coupling = (free * np.sqrt(above))[:, np.newaxis] * components * seen
     with single_threaded_blas:
         norm = np.linalg.norm(coupling, 2)
-    return components * (MOST_NORM / max(MOST_NORM, norm))
+    return components * (LARGEST_NORM / max(LARGEST_NORM, norm))

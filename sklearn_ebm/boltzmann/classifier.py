@@ -9,20 +9,22 @@ from sklearn.utils.validation import check_consistent_length
 
 from .._callbacks import CallbackSupportMixin, with_callbacks
 from .._classifier import ClassifierTrainer
+from .._keeping import keeping, undo_if_nothing_learned
 from .._machines import some_rows, weighted_sums
 from .._parameters import Interval, StrOptions, check_parameters
 from .._rows import Rows
 from .._training import (
+    KnownDivision,
     Run,
-    keeping,
+    mean_with,
+    means_without,
     refuse_early_stopping,
     share_held_out,
-    undone_if_in_vain,
 )
 from .._validation import check_rows, random_key
 from ..monitoring import Stopping, enter_epoch
 from ._fitted_classifier import FittedClassifier, scores_of
-from ._labels import LabelDivision, check_classes, check_labels, codes_of
+from ._labels import check_classes, check_labels, codes_of
 from ._net_starts import start_of_features
 from ._predicted_labels import validation_of
 from ._starts import BITS_RATE, SMALL, first_chains, log_odds, start_of_bits
@@ -31,8 +33,8 @@ from ._visible_scales import column_variances
 
 # Of the discriminative objective, and of those that draw samples.
 DEFAULTS = {"learning_rate": (0.1, 0.2), "momentum": (0.9, 0.0)}
-# Deviation of the fields of hidden units at first: where only labels are learned, and
-# where features are, too, of which units with wide fields are a poor model.
+# Deviation of the fields of hidden units at first: half as wide where features are
+# learned as well as labels, which units with wide fields model poorly.
 SPREAD, SPREAD_OF_HYBRID = 1.0, 0.5
 # What is known of every epoch.
 HISTORY = ["learning_rate", "seconds", "weight_norm", "log_likelihood", "accuracy"]
@@ -299,7 +301,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
 
     # ---- Training ----
 
-    @undone_if_in_vain
+    @undo_if_nothing_learned
     @with_callbacks
     def fit(self, X, y):
         """Fit the model to the data X and the labels y.
@@ -342,7 +344,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         if goes_on and self.n_iter == 0:
             return self
         if goes_on:
-            self._go_on(division, n_seen=0)
+            self._go_on(X, rows, division, n_seen=0)
         callbacks = self._init_callback_context(max_subtasks=self.n_iter)
         callbacks.call_on_fit_task_begin(estimator=self, **given)
         monitor = stopping = None
@@ -388,7 +390,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         """
         return self.fit(X, y)._transform(X, quiet=True)
 
-    @undone_if_in_vain
+    @undo_if_nothing_learned
     def partial_fit(self, X, y, classes=None):
         """Train the model on one pass over the rows of X, in minibatches.
 
@@ -433,7 +435,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         if len(codes) == 0:
             return self
         if goes_on:
-            self._go_on(division, n_seen=self._state["n_seen"])
+            self._go_on(X, rows, division, n_seen=self._state["n_seen"])
         run = Run(self._trainer(rows, codes, division), division)
         rates = np.full(run.n_batches, self._or_default("learning_rate"))
         with keeping(self, run):
@@ -470,9 +472,10 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             )
         rng = check_random_state(self.random_state)
         key = self._state["key"] if goes_on else random_key(rng)
-        division = LabelDivision(X, rows, codes, share_held_out(self), key)
+        known = codes >= 0
+        division = KnownDivision(known, share_held_out(self), key, "labels", True)
         if not goes_on:
-            self._initialise(X, rows.dtype, codes, classes, division, key, rng)
+            self._initialise(X, rows, codes, classes, division, key, rng)
         return X, rows, codes, division
 
     def _structure(self):
@@ -483,9 +486,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         """Dtype of the model that training goes on from."""
         return self._state["parameters"][0].dtype
 
-    def _initialise(self, X, dtype, codes, classes, division, key, rng):
+    def _initialise(self, X, rows, codes, classes, division, key, rng):
         """Parameters and random keys before the first epoch."""
-        mean, n_rows = division.column_means, division.n_rows
+        mean, n_rows = means_without(X, rows, division.held_out), division.n_rows
         n, n_classes = len(mean), len(classes)
         components = rng.normal(0, SMALL, (self.n_components, n))
         labels = rng.normal(0, SMALL, (self.n_components, n_classes))
@@ -517,7 +520,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         self.classes_ = classes
         self._state = {
             "parameters": tuple(
-                np.ascontiguousarray(part, dtype) for part in parameters
+                np.ascontiguousarray(part, rows.dtype) for part in parameters
             ),
             "visible_mean": mean,
             "n_seen": n_rows,
@@ -530,16 +533,13 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         self.history_ = {name: [] for name in HISTORY}
         self.__dict__.pop("h_samples_", None)
 
-    def _go_on(self, division, n_seen):
+    def _go_on(self, X, rows, division, n_seen):
         """Take rows to train on into the mean of the n_seen rows before them."""
-        state = self._state
-        n_seen += division.n_rows
-        share = division.n_rows / n_seen
-        change = (division.column_means - state["visible_mean"]) * share
-        self._state = state | {
-            "visible_mean": state["visible_mean"] + change,
-            "n_seen": n_seen,
-        }
+        more = means_without(X, rows, division.held_out)
+        mean, n_seen = mean_with(
+            self._state["visible_mean"], n_seen, more, division.n_rows
+        )
+        self._state = self._state | {"visible_mean": mean, "n_seen": n_seen}
 
     def _trainer(self, rows, codes, division):
         """Return a kernel that goes on from the state of the training."""
@@ -549,6 +549,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         chains = None
         if self.persistent and generative:
             chains = self._chains()
+        n_labels = np.count_nonzero(codes[division.training] >= 0)
+        rows_a_label = division.n_rows / n_labels if n_labels else 0.0
         trainer = ClassifierTrainer(
             rows,
             codes,
@@ -558,7 +560,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             step=state["step"],
             # Minibatches have their share of labelled rows on average only: a sum,
             # scaled once for all, estimates their mean without bias.
-            discriminative=discriminative * division.rows_a_label,
+            discriminative=discriminative * rows_a_label,
             generative=generative,
             n_gibbs_steps=self.n_gibbs_steps,
             chains=chains,

@@ -2,7 +2,6 @@
 
 from numbers import Integral, Real
 
-import numpy as np
 from sklearn.utils import check_random_state
 
 from .._parameters import Interval, PairOf, StrOptions
@@ -375,12 +374,9 @@ class DBMClassifier(FineTunedClassifier):
     def _structure(self):
         return {"objective": repr(self.objective)} | super()._structure()
 
-    def _divide(self, known, key):
-        division = super()._divide(known, key)
-        if self.objective == "multi_prediction":
-            others = np.flatnonzero(~known)
-            division.training = np.union1d(division.training, others)
-        return division
+    @property
+    def _trains_on_all(self):
+        return self.objective == "multi_prediction"
 
     def _initialise(self, *given):
         self.__dict__.pop("_state", None)  # which says what the net was fitted to be

@@ -7,16 +7,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._callbacks import CallbackSupportMixin, with_callbacks
+from .._keeping import check_finite, undo_if_nothing_learned, until_checked
 from .._machines import some_rows
 from .._parameters import Interval, StrOptions, TupleOf, check_parameters
-from .._training import (
-    check_finite,
-    epoch_order,
-    minibatch_rates,
-    told_of,
-    undone_if_in_vain,
-    until_checked,
-)
+from .._training import epoch_order, minibatch_rates, told_of
 from .._validation import check_rows
 from ..monitoring import enter_epoch, machine_in_words, warn_of_constant_top
 from ._fitted_dbn import FittedDBN
@@ -275,7 +269,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
 
     # ---- Training ----
 
-    @undone_if_in_vain
+    @undo_if_nothing_learned
     @with_callbacks
     def fit(self, X, y=None):
         """Fit the model to the data X.
@@ -344,7 +338,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         callbacks.call_on_fit_task_end(**given, reconstruction_attributes=dict)
         return self
 
-    @undone_if_in_vain
+    @undo_if_nothing_learned
     def partial_fit(self, X, y=None):
         """Train every layer on one pass over the minibatches of a part of the data.
 

@@ -5,7 +5,6 @@ from numbers import Real
 from .._parameters import Interval, StrOptions
 from ..units import Gaussian
 from ._unit_rbm import UnitsRBM
-from .rbm import RBM
 
 
 class GaussianRBM(UnitsRBM):
@@ -231,15 +230,13 @@ class GaussianRBM(UnitsRBM):
     """
 
     _parameter_constraints: dict = {
-        **RBM._parameter_constraints,
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        **UnitsRBM._parameter_constraints,
         "variance": [
             StrOptions({"learned"}),
             Interval(Real, 0, None, closed="neither"),
         ],
         "langevin_time": [Interval(Real, 0, None, closed="neither"), None],
     }
-    _parameter_constraints.pop("visible")
 
     def __init__(
         self,

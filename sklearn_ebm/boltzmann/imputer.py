@@ -8,9 +8,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import check_is_fitted
 
+from .._keeping import undo_if_nothing_learned
 from .._missing import fill_exactly
 from .._parameters import Interval, check_parameters
-from .._training import undone_if_in_vain
 from .._unit_paths import state_counts
 from .._validation import check_table, input_names, is_nan, random_generator
 from ._columns import Columns, owners_of, part_of
@@ -206,7 +206,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    @undone_if_in_vain
+    @undo_if_nothing_learned
     def fit(self, X, y=None):
         """Fit the model to the values of X that are there.
 

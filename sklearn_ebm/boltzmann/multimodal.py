@@ -5,18 +5,14 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._missing import has_missing, missing_values
+from .._missing import fill_in_rounds, has_missing
 from .._parameters import Interval, StrOptions
-from .._validation import check_choice, check_rows, column_indices, in_dense
+from .._validation import check_choice, check_rows, in_dense
 from ..layered import blocks
 from ..units import Mixed, Unit, in_words
-from ._columns import places_of
+from ._columns import column_indices, places_of
 from ._structure import as_made, sizes_in_words
 from ._trained_dbm import TrainedDBM
-
-# Rounds of mean field over missing features; a fixed number, so that rows do not
-# depend on each other.
-N_ROUNDS = 30
 
 
 class MultimodalDBM(TrainedDBM):
@@ -317,17 +313,12 @@ class MultimodalDBM(TrainedDBM):
 
     def _fill(self, X):
         """Put mean-field means in place of missing visible units."""
-        missing = missing_values(X)
-        if missing is None:
-            return X
-        X, rows = np.array(X), np.flatnonzero(missing.any(axis=1))
-        part, missing = X[rows], missing[rows]
-        part[missing] = np.broadcast_to(self.visible_mean_, part.shape)[missing]
-        machine = self._deep(X.dtype)
-        for _ in range(N_ROUNDS):
-            part[missing] = machine.visible_means(machine.means(part)[0])[missing]
-        X[rows] = part
-        return X
+
+        def begin():
+            machine = self._deep(X.dtype)
+            return lambda rows: machine.visible_means(machine.means(rows)[0])
+
+        return fill_in_rounds(X, self.visible_mean_, begin)
 
     def infer(
         self, X, modality, *, n_gibbs_steps=1000, method="mean", random_state=None

@@ -2,8 +2,7 @@
 
 from numbers import Real
 
-from .._parameters import Interval, StrOptions
-from ..units import BY_NAME, Unit
+from .._parameters import Interval
 from ._unit_columns import VISIBLE
 from ._unit_rbm import UnitsRBM
 
@@ -249,10 +248,7 @@ class RBM(UnitsRBM):
     _parameter_constraints: dict = {
         **UnitsRBM._parameter_constraints,
         "visible": VISIBLE,
-        "hidden": [StrOptions(set(BY_NAME)), Unit],
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
-        "sparsity_target": [Real, None],
-        "standardize": ["boolean"],
     }
 
     def __init__(

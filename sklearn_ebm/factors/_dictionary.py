@@ -14,8 +14,9 @@ import scipy.sparse as sp
 from sklearn.linear_model import orthogonal_mp_gram
 
 from .._openmp import effective_n_threads
+from .._pacer import Pacer
 from .._sparse_codes import Matrix, add_moments, encode, multiply, update_atoms
-from .._training import Pacer, epoch_order
+from .._training import epoch_order
 
 # Rows that are worth a second thread: to code them, to add their moments.
 LEAST_ROWS, LEAST_ROWS_ADDED = 32, 2000
@@ -69,7 +70,7 @@ def product(rows, matrix):
     """``rows @ matrix``, by sums in a fixed order; zeros in rows cost nothing."""
     matrix = Matrix(matrix.astype(np.float64))
     out = np.empty((len(rows), matrix.values.shape[1]), dtype=rows.dtype)
-    calls = Calls(effective_n_threads(rows.size * out.shape[1], LEAST_PRODUCTS))
+    calls = ShortCalls(effective_n_threads(rows.size * out.shape[1], LEAST_PRODUCTS))
     calls.run(partial(multiply, rows, matrix, out), len(rows))
     return out
 
@@ -85,7 +86,7 @@ class Coder:
     coding : Coding
         How to code.
 
-    calls : Calls
+    calls : ShortCalls
         What cuts the work in pieces.
 
     Attributes
@@ -140,7 +141,7 @@ class Coder:
             ).T.reshape(-1, codes.shape[1])
 
 
-class Calls:
+class ShortCalls:
     """Calls of a kernel for some rows at a time, cut by a `Pacer`.
 
     In long calls a `Pacer` tries now and then whether another number of threads is
@@ -166,7 +167,7 @@ class Calls:
 
 def calls_for(n_rows):
     """Calls that code so many rows."""
-    return Calls(effective_n_threads(n_rows, LEAST_ROWS))
+    return ShortCalls(effective_n_threads(n_rows, LEAST_ROWS))
 
 
 class Learner:
@@ -196,8 +197,8 @@ class Learner:
         self.key, self.n_steps = state["key"], state["n_steps"]
         self.n_seen = state["n_seen"]
         self.squares, self.products = state["squares"].copy(), state["products"].copy()
-        self.coding_calls, self.moving_calls = calls_for(n_rows), Calls()
-        self.adding_calls = Calls(effective_n_threads(n_rows, LEAST_ROWS_ADDED))
+        self.coding_calls, self.moving_calls = calls_for(n_rows), ShortCalls()
+        self.adding_calls = ShortCalls(effective_n_threads(n_rows, LEAST_ROWS_ADDED))
 
     def state(self):
         """What to go on from, beside the atoms."""

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._ica import add_moments, rounds
 from .._openmp import effective_n_threads
-from .._training import Pacer
+from .._pacer import Pacer
 from ._ica_densities import ADAPTIVE, DENSITIES, Sources
 
 # What the densities at one value cost, in multiplications of a product.

@@ -7,7 +7,7 @@ from scipy import linalg
 from sklearn.utils import gen_batches
 
 from .._warning import warn
-from ._base import signs_of
+from ._fits import signs_of
 
 # Rows that are centred at a time.
 N_ROWS = 4096

@@ -3,15 +3,14 @@
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 
+from .._keeping import undo_if_nothing_learned
 from .._parameters import Interval, StrOptions, check_parameters
-from .._training import undone_if_in_vain
-from .._validation import naming, refuse_unseen
-from .._warning import warn
-from ._base import GaussianFactors, Progress, check_same_components, signs_of
+from .._validation import naming
+from ._base import GaussianFactors
 from ._em import ExpectationMaximisation, Moments, collect, moments_of, step
+from ._fits import Progress, check_same_components, filled_with_means, signs_of
 from ._gaussian import FactorGaussian
 from ._profile import LEAST_NOISE, Ascent, check_variances, describe, least_noise
 from ._rotations import OBLIQUE, ORTHOGONAL, rotate
@@ -202,7 +201,7 @@ class FactorAnalysis(GaussianFactors):
         self.missing = missing
         self.verbose = verbose
 
-    @undone_if_in_vain
+    @undo_if_nothing_learned
     def fit(self, X, y=None):
         """Fit the model to the data X.
 
@@ -261,14 +260,10 @@ class FactorAnalysis(GaussianFactors):
                 self._state = {"n_seen": len(X), "n_components": most}
                 self._store(climb.gaussian, X.dtype, progress.loglike, rotation)
         if not progress.converged and self.n_iter_ >= self.max_iter:
-            warn(
-                f"{type(self).__name__} did not converge in max_iter={self.max_iter} "
-                "iterations.",
-                ConvergenceWarning,
-            )
+            progress.warn_unconverged(self.max_iter)
         return self
 
-    @undone_if_in_vain
+    @undo_if_nothing_learned
     def partial_fit(self, X, y=None):
         """Take a step of online expectation maximisation.
 
@@ -389,10 +384,9 @@ class FactorAnalysis(GaussianFactors):
 
     def _start(self, X, n_components=None):
         """Return a model to start expectation maximisation from."""
-        refuse_unseen(np.isnan(X))
+        filled = filled_with_means(X)
         if n_components is None:
             n_components = self._most_components(X)
-        filled = np.where(np.isnan(X), np.nanmean(X, axis=0, dtype=np.float64), X)
         found = min(n_components, len(X))
         data = self._describe(filled, found, X.dtype)
         noise = self._first_noise(_never_zero(data.variances))

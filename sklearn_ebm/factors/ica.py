@@ -10,9 +10,9 @@ from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from .._keeping import undo_if_nothing_learned
 from .._parameters import Interval, Options, StrOptions, check_parameters
 from .._products import single_threaded_blas
-from .._training import undone_if_in_vain
 from .._transformer import Transformer
 from .._validation import (
     check_count,
@@ -259,7 +259,7 @@ class ICA(Transformer):
 
     # ---- Training ----
 
-    @undone_if_in_vain
+    @undo_if_nothing_learned
     def fit(self, X, y=None):
         """Fit the model to the data X.
 

@@ -6,14 +6,12 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.optimize import brentq
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
 
+from .._keeping import undo_if_nothing_learned
 from .._parameters import Interval, StrOptions, check_parameters
-from .._training import undone_if_in_vain
-from .._validation import refuse_unseen
-from .._warning import warn
-from ._base import GaussianFactors, Progress, signs_of
+from ._base import GaussianFactors
 from ._em import ExpectationMaximisation, step
+from ._fits import Progress, filled_with_means, signs_of
 from ._gaussian import LOG_2_PI, FactorGaussian
 from ._profile import describe, least_shared_noise
 
@@ -157,7 +155,7 @@ class ProbabilisticPCA(GaussianFactors):
         self.missing = missing
         self.verbose = verbose
 
-    @undone_if_in_vain
+    @undo_if_nothing_learned
     def fit(self, X, y=None):
         """Fit the model to the data X.
 
@@ -209,11 +207,7 @@ class ProbabilisticPCA(GaussianFactors):
             if progress.loglike:
                 self._store(climb.gaussian, X.dtype, progress.loglike)
         if not progress.converged:
-            warn(
-                f"{type(self).__name__} did not converge in max_iter={self.max_iter} "
-                "iterations.",
-                ConvergenceWarning,
-            )
+            progress.warn_unconverged(self.max_iter)
         return self
 
     def _most_components(self, X, data):
@@ -250,8 +244,7 @@ class ProbabilisticPCA(GaussianFactors):
 
     def _climb(self, X):
         """Return what expectation maximisation starts from, and its M-step."""
-        refuse_unseen(np.isnan(X))
-        filled = np.where(np.isnan(X), np.nanmean(X, axis=0, dtype=np.float64), X)
+        filled = filled_with_means(X)
         data = describe(filled, dtype=X.dtype, exact=True)
         spectrum = Spectrum(data, self._most_components(X, data))
         # (The means that fill X vary less than what is observed, which bounds steps.)

@@ -9,8 +9,8 @@ from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .._keeping import undo_if_nothing_learned
 from .._parameters import Interval, StrOptions, check_parameters
-from .._training import undone_if_in_vain
 from .._transformer import Transformer
 from .._validation import (
     check_floats,
@@ -20,7 +20,7 @@ from .._validation import (
     or_more_digits,
 )
 from .._warning import warn
-from ._base import signs_of
+from ._fits import signs_of
 from ._profile import check_variances
 
 # Numbers in a block of expanded frames.
@@ -142,7 +142,7 @@ class SlowFeatureAnalysis(Transformer):
 
     # ---- Training ----
 
-    @undone_if_in_vain
+    @undo_if_nothing_learned
     def fit(self, X, y=None, *, lengths=None):
         """Fit the model to sequences.
 
@@ -190,7 +190,7 @@ class SlowFeatureAnalysis(Transformer):
             )
         return self
 
-    @undone_if_in_vain
+    @undo_if_nothing_learned
     def partial_fit(self, X, y=None, *, lengths=None):
         """Go on with more sequences.
 

@@ -9,8 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._callbacks import CallbackSupportMixin, with_callbacks
+from .._keeping import undo_if_nothing_learned
 from .._parameters import Interval, StrOptions, check_parameters
-from .._training import undone_if_in_vain
 from .._transformer import Transformer
 from .._validation import (
     FLOATS,
@@ -22,7 +22,6 @@ from .._validation import (
 )
 from .._warning import warn
 from ..monitoring import print_iteration
-from ._base import check_same_components
 from ._dictionary import (
     Coder,
     Coding,
@@ -35,6 +34,7 @@ from ._dictionary import (
     product,
     unit_rows,
 )
+from ._fits import check_same_components
 
 
 class SparseCoding(CallbackSupportMixin, Transformer):
@@ -228,7 +228,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
 
     # ---- Training ----
 
-    @undone_if_in_vain
+    @undo_if_nothing_learned
     @with_callbacks
     def fit(self, X, y=None):
         """Learn a dictionary from the data X.
@@ -310,7 +310,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         )
         return self
 
-    @undone_if_in_vain
+    @undo_if_nothing_learned
     def partial_fit(self, X, y=None):
         """Learn from minibatches of a part of the data.
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from .._gibbs import Layer, Purpose, half_sweep, run_chains
 from .._machines import Machine
+from .._pacer import Pacer
 from .._panels import Panels
 from .._rows import Rows
-from .._training import Pacer
 from .._units import Kind
 from .._validation import check_count, check_fixed, check_states, dense, random_key
 from ..units import as_unit, check_blocks

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._ais import exchange
-from .._training import Pacer
+from .._pacer import Pacer
 from .._validation import check_count, check_mask, check_states, dense, random_key
 from ._chains import check_state, same_rows
 from ._paths import annealing_path, base_rates, check_betas
