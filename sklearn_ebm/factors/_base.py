@@ -13,13 +13,13 @@ from .._validation import (
     check_mask,
     check_restored,
     random_generator,
-    random_key,
     refuse_not_finite,
 )
+from ._draws import OwnGenerator
 from ._gaussian import FactorGaussian
 
 
-class GaussianFactors(Transformer):
+class GaussianFactors(OwnGenerator, Transformer):
     """The use of a model x = mean + z components + noise, all of them Gaussian.
 
     An estimator that derives from it sets `mean_`, `components_` and
@@ -303,17 +303,6 @@ class GaussianFactors(Transformer):
         """Return uncorrelated factors as the model's own."""
         root = self._factor_root()
         return factors if root is None else factors @ root.T
-
-    def _generator(self, random_state):
-        """Return a generator: of random_state, or the next of the model's own."""
-        if random_state is not None:
-            return random_generator(random_state)
-        self._sampling_step += 1
-        return np.random.default_rng([self._sampling_key, self._sampling_step])
-
-    def _begin_draws(self):
-        """Begin the model's own sequence of draws."""
-        self._sampling_key, self._sampling_step = random_key(self.random_state), 0
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

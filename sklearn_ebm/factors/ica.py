@@ -21,10 +21,10 @@ from .._validation import (
     check_restored,
     naming,
     random_generator,
-    random_key,
 )
 from .._warning import warn
 from ..monitoring import print_iteration
+from ._draws import OwnGenerator
 from ._ica_densities import ADAPTIVE, DENSITIES, Sources
 from ._ica_likelihood import State, choose, first_guess, maximise
 from ._ica_score_matching import minimise
@@ -53,7 +53,7 @@ def _is_normalised(estimator):
     return True
 
 
-class ICA(Transformer):
+class ICA(OwnGenerator, Transformer):
     """Independent component analysis (ICA) by maximum likelihood.
 
     Data are linear mixtures of independent non-Gaussian sources, ``x - mean = A s``.
@@ -447,7 +447,7 @@ class ICA(Transformer):
         self.history_ = {name: v[: self.n_iter_] for name, v in history.items()}
         self._n_directions = len(whitening.forward)
         # Every fit begins the sequence of draws anew.
-        self._sampling_key, self._sampling_step = random_key(self.random_state), 0
+        self._begin_draws()
 
     # ---- Use ----
 
@@ -637,7 +637,7 @@ class ICA(Transformer):
         """
         check_is_fitted(self)
         n_samples = check_count(n_samples, "n_samples", least=1)
-        rng = self._draws(random_state)
+        rng = self._generator(random_state)
         sources = Sources(self.densities_).draw(n_samples, rng) * self.source_scale_
         mixing = self.mixing_.astype(np.float64)
         X = sources @ mixing.T + self._mean(np.float64)
@@ -669,14 +669,6 @@ class ICA(Transformer):
         return volume + n_outside / 2 * np.log(
             2 * np.pi * (self.noise_variance_ or 1.0)
         )
-
-    def _draws(self, random_state):
-        """Random numbers of `random_state`, or the next of the model's own."""
-        if random_state is not None:
-            return random_generator(random_state)
-        self._sampling_step += 1
-        high, low = divmod(self._sampling_key, 2**32)
-        return np.random.RandomState([high, low, self._sampling_step])
 
     def _check_restored(self):
         k, n_features = len(self.components_), self.n_features_in_
