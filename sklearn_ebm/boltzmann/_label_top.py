@@ -114,14 +114,7 @@ def train(model, X, y, classes=None, callbacks=None):
             with tasks.around(top):
                 (top.partial_fit if one_pass else top.fit)(H, labels, **more)
             if not one_pass and model.n_iter and len(top.classes_) > 1:
-                # (`predict_proba` would warn of the values once more.)
-                some = some_rows(H)
-                scores, _ = scores_of(some, Rows(some, dtype), top._parameters())
-                warn_of_constant_units(
-                    f"layer of labels of {type(model).__name__}",
-                    softmax(scores, axis=1),
-                    "one hidden layer",
-                )
+                _warn_of_constant_labels(model, top, H, dtype)
     except KeyboardInterrupt:
         if not goes_on and all(hasattr(rbm, "components_") for rbm in rbms):
             below = _parameters(rbms, dtype)
@@ -132,6 +125,18 @@ def train(model, X, y, classes=None, callbacks=None):
         # nothing still has the label biases of the net, weights of classes and all.)
         if hasattr(top, "components_") and top.intercept_label_ is not weighted:
             _store(model, rbms, top, targets, goes_on)
+
+
+def _warn_of_constant_labels(model, top, H, dtype):
+    """Warn if the top says the same of the labels, whatever the states below are."""
+    # (`predict_proba` would warn of their values once more.)
+    some = some_rows(H)
+    scores, _ = scores_of(some, Rows(some, dtype), top._parameters())
+    warn_of_constant_units(
+        f"layer of labels of {type(model).__name__}",
+        softmax(scores, axis=1),
+        "one hidden layer",
+    )
 
 
 def _new_top(model):
