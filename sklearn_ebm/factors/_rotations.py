@@ -10,8 +10,6 @@ References
    simple structure", British Journal of Statistical Psychology 17, 1964.
 """
 
-from itertools import combinations
-
 import numpy as np
 from scipy import linalg, optimize
 
@@ -66,29 +64,49 @@ def _orthogonal(loadings, method):
     """Orthogonal rotation (q, q) of loadings (D, q), plane by plane.
 
     In the plane of two factors the criterion is a cosine of four times the angle, whose
-    maximum is known: no step is too short, and none stays where it is smallest.
+    maximum is known: no step is too short, and none stays where it is smallest. Planes
+    that have no factor in common are turned together.
     """
-    rotated, rotation = loadings.copy(), np.eye(loadings.shape[1])
-    share = 1 / len(loadings) if method == "varimax" else 0.0
+    n_features, n_factors = loadings.shape
+    # Rows: loadings on a factor, and the factor's column of the rotation.
+    factors = np.vstack([loadings, np.eye(n_factors)]).T.copy()
+    share = 1 / n_features if method == "varimax" else 0.0
+    rounds = _disjoint_planes(n_factors)
     for _ in range(MAX_ITER):
         settled = True
-        for pair in combinations(range(len(rotation)), 2):
-            x, y = rotated[:, pair].T
-            u, v = x**2 - y**2, 2 * x * y
-            sine = 2 * (u @ v - share * u.sum() * v.sum())
-            cosine = u @ u - v @ v - share * (u.sum() ** 2 - v.sum() ** 2)
+        for first, second in rounds:
+            one, other = factors[first], factors[second]
+            x, y = one[:, :n_features], other[:, :n_features]
+            u, v = x * x - y * y, 2 * x * y
+            uu, vv, uv = (np.vecdot(a, b) for a, b in [(u, u), (v, v), (u, v)])
+            u, v = u.sum(axis=1), v.sum(axis=1)
+            sine = 2 * (uv - share * u * v)
+            cosine = uu - vv - share * (u * u - v * v)
             gain = np.hypot(sine, cosine) - cosine
-            if gain > TOL * (u @ u + v @ v):
-                angle = np.arctan2(sine, cosine) / 4
-                turn = np.array(
-                    [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
-                )
-                rotated[:, pair] = rotated[:, pair] @ turn
-                rotation[:, pair] = rotation[:, pair] @ turn
-                settled = False
+            worth = gain > TOL * (uu + vv)
+            if not worth.any():
+                continue
+            angle = np.where(worth, np.arctan2(sine, cosine) / 4, 0.0)[:, np.newaxis]
+            factors[first] = np.cos(angle) * one + np.sin(angle) * other
+            factors[second] = np.cos(angle) * other - np.sin(angle) * one
+            settled = False
         if settled:
             break
-    return rotation
+    return factors[:, n_features:].T
+
+
+def _disjoint_planes(n):
+    """All pairs of n numbers, in rounds in which each number is in one pair at most.
+
+    As in a tournament: all but the first move on by one place from round to round. (An
+    odd number has a guest, whose pairs are left out.)
+    """
+    places, rounds = np.arange(n + n % 2), []
+    for _ in range(len(places) - 1):
+        pairs = np.sort([places, places[::-1]], axis=0)[:, : len(places) // 2]
+        rounds.append(pairs[:, pairs[1] < n])
+        places[1:] = np.roll(places[1:], 1)
+    return rounds
 
 
 def _promax(loadings):
