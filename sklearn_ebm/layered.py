@@ -7,9 +7,21 @@ import numpy as np
 
 from ._products import product
 from ._units import Kind
-from .units import Mixed, are, as_unit, check_pair, kinds_by_column, with_gaussian
+from .units import (
+    Mixed,
+    are,
+    are_bits,
+    as_unit,
+    check_pair,
+    kinds_by_column,
+    with_gaussian,
+)
 
 __all__ = ["Layered"]
+
+# Directions that are tried where units are rectified, and for how long.
+N_AXES, N_ROUNDS = 10, 30
+TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +72,9 @@ class Layered:
         """Make arrays of floats of lists, and check that the shapes fit."""
         for name in ("weights", "biases"):
             object.__setattr__(self, name, tuple(map(_floats, getattr(self, name))))
-        object.__setattr__(self, "units", tuple(self.units))
+        # (Bits have one name, by which their own kernels and scores are chosen.)
+        units = tuple("bernoulli" if are_bits(unit) else unit for unit in self.units)
+        object.__setattr__(self, "units", units)
         if any(bias.ndim != 1 or not len(bias) for bias in self.biases):
             found = [bias.shape for bias in self.biases]
             raise ValueError(
@@ -95,6 +109,11 @@ class Layered:
             its layer, or `units` cannot be what a layer holds (a name that there is
             not, say, or blocks of categories that are not whole).
         """
+        if len(states) != len(self.biases):
+            raise ValueError(
+                f"A machine of {len(self.biases)} layers has an energy of states of "
+                f"each, got {len(states)} arrays."
+            )
         states = [np.asarray(s, dtype=float) for s in states]
         if len({len(s) for s in states if s.ndim == 2}) > 1:
             raise ValueError(
@@ -287,12 +306,41 @@ def check_distribution(layers):
 
 
 def _check_coupling(layers):
-    """Refuse weights between Gaussian units of two layers that are too large."""
-    first, second = (
-        _deviations(as_unit(unit), len(bias))
-        for unit, bias in zip(layers.units, layers.biases, strict=True)
+    """Refuse weights between units without bounds that are too large.
+
+    The energy has a quadratic part in them. If it falls in any direction there is no
+    distribution; where units are rectified, only directions in which they grow count,
+    and some of those are tried: what none of them shows is not refused.
+    """
+    deviations, rectified = zip(
+        *(
+            _unbounded(as_unit(unit), len(bias))
+            for unit, bias in zip(layers.units, layers.biases, strict=True)
+        ),
+        strict=True,
     )
-    coupling = first[:, np.newaxis] * layers.weights[0] * second
+    coupling = deviations[0][:, np.newaxis] * layers.weights[0] * deviations[1]
+    if _contracts(coupling):
+        return
+    block = coupling[np.ix_(~rectified[0], ~rectified[1])]
+    if not _contracts(block):
+        raise ValueError(
+            "weights between Gaussian units must have singular values below 1 where "
+            "units are measured in their deviations, got "
+            f"{np.linalg.norm(block, 2):.6g}: there is no such distribution."
+        )
+    found = _steepest(coupling, *rectified)
+    if found >= 1:
+        raise ValueError(
+            "weights between rectified units, or of these with Gaussian ones, are too "
+            "large: v.W.h must stay below (v.v + h.h) / 2 where Gaussian units are "
+            f"measured in their deviations, and comes to {found:.6g} times that: there "
+            "is no such distribution."
+        )
+
+
+def _contracts(coupling):
+    """Whether all singular values are below 1."""
     if coupling.shape[0] < coupling.shape[1]:
         coupling = coupling.T
     coupling = np.ascontiguousarray(coupling)
@@ -301,19 +349,38 @@ def _check_coupling(layers):
         # (Much faster than singular values, which are below 1 if there is a root.)
         np.linalg.cholesky(np.eye(len(square)) - square)
     except np.linalg.LinAlgError:
-        largest = np.linalg.norm(coupling, 2)
-        raise ValueError(
-            "weights between Gaussian units must have singular values below 1 where "
-            f"units are measured in their deviations, got {largest:.6g}: there is no "
-            "such distribution."
-        ) from None
+        return False
+    return True
 
 
-def _deviations(unit, n_units):
-    """Standard deviations of Gaussian units by themselves, 0 for others."""
-    gaussian = are(kinds_by_column(unit, n_units), Kind.GAUSSIAN)
+def _steepest(coupling, rectified_rows, rectified_columns):
+    """The largest v.coupling.h that is found for v and h of length 1.
+
+    Entries of rectified units are not negative. From the steepest axes on, v is the
+    best there is for h and h for v, which never makes it less.
+    """
+
+    def allowed(x, rectified):
+        return np.where(rectified[:, np.newaxis], np.maximum(x, 0), x)
+
+    v = np.hstack([coupling, -coupling[:, ~rectified_columns]])
+    v = allowed(v, rectified_rows)
+    v = v[:, np.argsort(np.linalg.norm(v, axis=0))[-N_AXES:]]
+    for _ in range(N_ROUNDS):
+        v /= np.maximum(np.linalg.norm(v, axis=0), TINY)
+        h = allowed(coupling.T @ v, rectified_columns)
+        h /= np.maximum(np.linalg.norm(h, axis=0), TINY)
+        v = allowed(coupling @ h, rectified_rows)
+    return np.linalg.norm(v, axis=0).max()
+
+
+def _unbounded(unit, n_units):
+    """Deviations of units without bounds by themselves, 0 of others; the rectified."""
+    kinds = kinds_by_column(unit, n_units)
+    rectified = are(kinds, Kind.RELU)
     _, variance = unit._gaussian(n_units)
-    return np.where(gaussian, np.sqrt(variance), 0.0)
+    gaussian = np.where(are(kinds, Kind.GAUSSIAN), np.sqrt(variance), 0.0)
+    return np.where(rectified, 1.0, gaussian), rectified
 
 
 def counted_from_origins(layers):

@@ -70,7 +70,8 @@ class LogPartition:
         Logarithm of Z in nats; also ``float(result)``.
 
     standard_error : float
-        Standard error of `value` in nats; 0 if it is exact.
+        Standard error of `value` in nats; 0 if it is exact, or if all runs agree (which
+        of few runs says that no other states were met, not that there are none).
 
     method : str
         How it was found.

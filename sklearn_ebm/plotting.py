@@ -304,8 +304,9 @@ class SamplesDisplay:
     ----------
     images : array-like of shape (n_rows, n_columns, n_features) or \
             (n_images, n_features)
-        Values between 0 and 1. Without rows and columns the images are put in as
-        many rows as columns, about.
+        Values, drawn from 0 (white) to 1 (black) or, if some are not between these,
+        from the smallest to the largest. Without rows and columns the images are put
+        in as many rows as columns, about.
 
     steps : array-like of shape (n_columns,) or None, default=None
         Names of the columns, such as the numbers of steps the chains have made.
@@ -459,6 +460,9 @@ class SamplesDisplay:
             ("n_rows", "n_columns", "n_features"),
             ("n_images", "n_features"),
         )
+        low, high = images.min(initial=0), images.max(initial=1)
+        if low < 0 or high > 1:
+            low, high = images.min(), images.max()
         images = _folded(images, self.shape)
         n_columns = images.shape[1]
         if self.steps is not None and np.shape(self.steps) != (n_columns,):
@@ -466,7 +470,7 @@ class SamplesDisplay:
                 f"steps must name the {n_columns} columns of images, got "
                 f"{self.steps!r}."
             )
-        _draw_images(self, images, ax, cmap="gray_r", vmin=0, vmax=1)
+        _draw_images(self, images, ax, cmap="gray_r", vmin=low, vmax=high)
         if self.steps is not None:
             width = images.shape[-1]
             centres = np.arange(n_columns) * (width + 1) + (width - 1) / 2

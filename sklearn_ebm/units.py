@@ -465,6 +465,22 @@ def as_unit(unit):
     )
 
 
+def are_bits(unit):
+    """Tell whether units of a layer are all Bernoulli, by name or not.
+
+    Parameters
+    ----------
+    unit : object
+        A name or a unit, or what is neither.
+
+    Returns
+    -------
+    are_bits : bool
+        Whether that is so.
+    """
+    return isinstance(unit, (str, Unit)) and unit in ("bernoulli", Bernoulli())
+
+
 def are(kinds, *wanted):
     """Return which of an array of kinds are among those that are wanted.
 

@@ -1,5 +1,7 @@
 """FactorAnalysis: likelihood, algebra, missing values, rotations, minibatches."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -23,7 +25,7 @@ from sklearn_ebm.factors._profile import (
     SketchedRows,
     loadings_at,
 )
-from sklearn_ebm.factors._rotations import _quartimin, rotate
+from sklearn_ebm.factors._rotations import _disjoint_planes, _quartimin, rotate
 
 
 def simulated(n, n_features, n_components, seed=0):
@@ -570,7 +572,7 @@ def test_orthogonal_rotations_are_those_of_sklearn(rotation):
 
 def test_rotations_are_maxima_of_their_criteria():
     """No rotation in a plane of two factors does better."""
-    loadings = np.random.default_rng(0).normal(size=(3, 15)) ** 3
+    loadings = np.random.default_rng(0).normal(size=(5, 15)) ** 3
     criteria = {
         "varimax": lambda L: (L**2).var(axis=1).sum(),
         "quartimax": lambda L: (L**4).sum(),
@@ -579,13 +581,22 @@ def test_rotations_are_maxima_of_their_criteria():
         rotated, correlations = rotate(loadings, method)
         assert correlations is None
         np.testing.assert_allclose(rotated.T @ rotated, loadings.T @ loadings)
-        for i, j in [(0, 1), (0, 2), (1, 2)]:
+        for i, j in combinations(range(5), 2):
             for angle in np.linspace(-1.5, 1.5, 31):
                 turned = rotated.copy()
                 cos, sin = np.cos(angle), np.sin(angle)
                 turned[i] = cos * rotated[i] + sin * rotated[j]
                 turned[j] = cos * rotated[j] - sin * rotated[i]
                 assert criterion(turned) <= criterion(rotated) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("n", range(2, 9))
+def test_planes_turned_together_have_no_factor_in_common(n):
+    rounds = _disjoint_planes(n)
+    for planes in rounds:
+        assert len(np.unique(planes)) == planes.size
+    found = sorted(map(tuple, np.hstack(rounds).T.tolist()))
+    assert found == list(combinations(range(n), 2))
 
 
 def test_oblimin_has_no_slope_along_the_axes():

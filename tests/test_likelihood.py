@@ -20,6 +20,7 @@ from sklearn_ebm.likelihood import (
     log_partition,
     ratio_matching,
 )
+from sklearn_ebm.units import Bernoulli
 
 ESTIMATES = ["ais", "tempering"]
 
@@ -371,6 +372,22 @@ def test_layers_have_units_and_rows_belong_together():
     layers = Layered(("bernoulli",) * 2, (np.ones((3, 2)),), (np.zeros(3), np.zeros(2)))
     with pytest.raises(ValueError, match=r"different numbers of rows: \[2, 1\]"):
         layers.energy(np.zeros((2, 3)), np.zeros((1, 2)))
+    with pytest.raises(ValueError, match="^A machine of 2 layers .* got 1 arrays"):
+        layers.energy(np.zeros((2, 3)))
+
+
+def test_bits_have_one_name():
+    rng = np.random.default_rng(0)
+    weights, biases = [rng.normal(size=(22, 3))], [np.zeros(22), np.zeros(3)]
+    named, given = (
+        Layered((unit, unit), weights, biases) for unit in ("bernoulli", Bernoulli())
+    )
+    V = rng.integers(0, 2, (4, 22))
+    assert log_partition(given).value == log_partition(named).value
+    np.testing.assert_array_equal(ratio_matching(given, V), ratio_matching(named, V))
+    settings = {"betas": 40, "n_runs": 10, "random_state": 0}
+    found = [log_partition(m, "tempering", **settings).value for m in (named, given)]
+    assert found[0] == found[1]
 
 
 def test_a_single_layer_has_no_free_energy():

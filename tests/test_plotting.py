@@ -200,6 +200,13 @@ def test_any_images_in_a_grid(plt):
     assert np.isnan(grid[1, 2]).all()
 
 
+@pytest.mark.parametrize("add, ends", [(0, (0, 1)), (90, (90.25, 90.75)), (-1, None)])
+def test_images_beyond_zero_and_one_are_seen(plt, add, ends):
+    images = np.array([[0.25, 0.5], [0.75, 0.5]]) + add
+    display = SamplesDisplay(images, shape=(1, 2)).plot()
+    assert display.im_.get_clim() == (ends or (-0.75, -0.25))
+
+
 # ---- Annealing ----
 
 

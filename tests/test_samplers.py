@@ -431,6 +431,14 @@ def test_bad_starts(arguments, error, message):
             model.sample(n_gibbs_steps=1, **arguments)
 
 
+def test_units_that_stay_need_values():
+    exchange = ReplicaExchange(random_model(3, 4, generator(310)))
+    with pytest.raises(ValueError, match="fixed .* needs init"):
+        exchange.init(2, fixed=np.zeros(4, bool))
+    with pytest.raises(ValueError, match="init has 3 rows for 2 ensembles"):
+        exchange.init(2, init=np.zeros((3, 4)))
+
+
 @pytest.mark.parametrize("of_bits", [True, False])
 def test_states_of_something_else_are_refused(of_bits):
     bits_layers = random_model(3, 4, generator(311))._layered()

@@ -5,7 +5,7 @@ import pytest
 
 from sklearn_ebm._unit_paths import n_states
 from sklearn_ebm._units import Kind, Units, Wanted, evaluate
-from sklearn_ebm.layered import Layered
+from sklearn_ebm.layered import Layered, _steepest
 from sklearn_ebm.likelihood import free_energy, log_likelihood, log_partition
 from sklearn_ebm.samplers import Gibbs, ReplicaExchange, impute, sample_chains
 from sklearn_ebm.units import (
@@ -68,6 +68,8 @@ def no_machines():
         (("gaussian", "gaussian"), 2 * W, (zeros, zeros), "below 1 .* got 1.2:"),
         ((real, "gaussian"), W, (zeros, zeros), "below 1 .* got 1.2:"),
         ((beside, "gaussian"), 3 * W, (zeros, zeros), "below 1 .* got 1.27279:"),
+        (("relu", "relu"), 2 * W, (zeros, zeros), "comes to 1.2 times"),
+        (("gaussian", "relu"), -4 * W, (zeros, zeros), "comes to 2.4 times"),
         (("bernoulli", "bernoulli"), nan, (zeros, zeros), r"weights\[0\] .* got nan"),
         (("gaussian", "bernoulli"), nan, (zeros, zeros), r"weights\[0\] .* got nan"),
         (("bernoulli", "spin"), W, (zeros, infinite), r"biases\[1\] .* got -inf"),
@@ -98,6 +100,18 @@ def test_layers_without_a_distribution_are_refused(layers, message):
             call()
 
 
+@pytest.mark.parametrize("kinds", [(a, b) for a in "rg" for b in "rg"], ids="".join)
+def test_steepest_direction_is_that_of_all_angles(kinds):
+    rectified = [np.array([kind == "r", False]) for kind in kinds]
+    angles = np.linspace(0, 2 * np.pi, 2001)
+    units = np.array([np.cos(angles), np.sin(angles)])
+    v, h = (units[:, ~mask[0] | (units[0] >= -1e-9)] for mask in rectified)
+    for seed in range(20):
+        coupling = np.random.default_rng(seed).normal(size=(2, 2))
+        found = _steepest(coupling, *rectified)
+        np.testing.assert_allclose(found, (v.T @ coupling @ h).max(), rtol=1e-4)
+
+
 def test_layers_with_a_distribution_are_taken():
     W, zeros = np.full((2, 2), 0.49), np.zeros(2)
     beside = Mixed(((1, Spin()), (1, Gaussian(scale=0.5))))
@@ -106,6 +120,7 @@ def test_layers_with_a_distribution_are_taken():
         ((Gaussian(scale=0.1), Gaussian(scale=2.0)), 4 * W),
         ((beside, Gaussian(scale=0.5)), 4 * W),
         (("relu", "relu"), -4 * W),
+        (("relu", "gaussian"), np.array([[0.9, 0.0], [-0.9, 0.0]])),
         (("poisson", "bernoulli"), 4 * W),
         # (Not neighbours.)
         (("poisson", "bernoulli", "bernoulli", "poisson"), 4 * W),

@@ -91,6 +91,24 @@ def test_two_layers_of_bits_are_a_bernoulli_rbm(binary_digits, options, dtype):
     assert_same_machine(found.partial_fit(X), wanted.partial_fit(X))
 
 
+@pytest.mark.parametrize(
+    "visible, hidden",
+    [
+        (Bernoulli(), Bernoulli()),
+        ([(slice(0, 60), "bernoulli"), (slice(60, None), Bernoulli())], "bernoulli"),
+    ],
+    ids=["units", "list"],
+)
+def test_bits_are_the_same_however_they_are_named(visible, hidden, binary_digits):
+    X = binary_digits[:100]
+    named = RBM(5, n_iter=1, random_state=0).fit(X)
+    given = RBM(5, visible=visible, hidden=hidden, n_iter=1, random_state=0).fit(X)
+    assert_same(fitted_floats(given), fitted_floats(named))
+    assert_same(given.score_samples(X), named.score_samples(X))
+    found, wanted = (m.sample(4, method="tempering") for m in (given, named))
+    assert_same(found, wanted)
+
+
 def assert_same_machine(found, wanted):
     # RBM has more parameters that say what it is made of.
     parts, fewer = found._state.pop("structure"), wanted._state.pop("structure")

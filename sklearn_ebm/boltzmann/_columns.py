@@ -17,6 +17,7 @@ from ..units import (
     Mixed,
     Unit,
     are,
+    are_bits,
     as_unit,
     check_blocks,
     kinds_of,
@@ -160,6 +161,17 @@ def range_of(unit):
     ranges = [RANGES.get(kind, (-np.inf, np.inf)) for kind in kinds_of(unit)]
     lows, highs = zip(*ranges, strict=True)
     return max(lows), min(highs)
+
+
+def all_bits(visible):
+    """Whether the columns are Bernoulli units, all of them, however they are listed."""
+    if not isinstance(visible, list):
+        return are_bits(visible)
+    # (What is no list of pairs is refused where it is read.)
+    return bool(visible) and all(
+        isinstance(pair, (tuple, list)) and len(pair) == 2 and are_bits(pair[1])
+        for pair in visible
+    )
 
 
 def owners_of(visible, n_features, names=None):

@@ -10,6 +10,7 @@ from .._validation import check_restored, check_states, dense
 from ..layered import Layered, side_by_side
 from ..samplers._paths import LEAST_RATE
 from ..units import as_unit
+from ._columns import all_bits
 from ._normaliser import kept_log_z, warn_of_excess_probability
 from ._sampling import Sampling
 from ._structure import as_made, component_shapes, gives_all
@@ -225,7 +226,7 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
         check_is_fitted(self)
         weights = [component.T for component in self.components_]
         unit, weights[0], bias = self._visible_layer(weights[0], self.intercepts_[0])
-        if as_made(self, "visible") == "bernoulli":
+        if all_bits(as_made(self, "visible")):
             unit = "bernoulli"
         return Layered(
             (unit, *["bernoulli"] * len(weights)),

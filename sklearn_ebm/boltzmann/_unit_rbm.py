@@ -17,12 +17,13 @@ from ..units import (
     Unit,
     any_unbounded,
     are,
+    are_bits,
     as_unit,
     check_pair,
     in_words,
     kinds_of,
 )
-from ._columns import range_of
+from ._columns import all_bits, range_of
 from ._normaliser import kept_log_z, warn_of_excess_probability
 from ._rates import CLIP, largest_variance, rate_of_counts, steady_rate
 from ._snapshot import UnitSnapshot, twin_of
@@ -86,12 +87,12 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     @property
     def _bits(self):
         """Whether the model has two layers of bits."""
-        return as_made(self, "visible") == as_made(self, "hidden") == "bernoulli"
+        return all_bits(as_made(self, "visible")) and are_bits(as_made(self, "hidden"))
 
     @property
     def _asks_for_bits(self):
         """Whether a model that is fitted now will have."""
-        return self.visible == self.hidden == "bernoulli"
+        return all_bits(self.visible) and are_bits(self.hidden)
 
     # ---- Use ----
 

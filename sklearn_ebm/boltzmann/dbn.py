@@ -13,6 +13,7 @@ from .._parameters import Interval, StrOptions, TupleOf, check_parameters
 from .._training import epoch_order, minibatch_rates, told_of
 from .._validation import check_rows
 from ..monitoring import enter_epoch, machine_in_words, warn_of_constant_top
+from ._columns import all_bits
 from ._fitted_dbn import FittedDBN
 from ._sampling import UP_DOWN_KEY
 from ._stack import (
@@ -410,7 +411,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
                 f"up_down_n_iter={self.up_down_n_iter!r} takes at least two hidden "
                 f"layers, got hidden_layer_sizes={self.hidden_layer_sizes!r}."
             )
-        if self.init == "transposed" and self.visible != "bernoulli":
+        if self.init == "transposed" and not all_bits(self.visible):
             raise ValueError(
                 "init='transposed' takes visible='bernoulli', got "
                 f"visible={self.visible!r}."
@@ -438,7 +439,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         if self.init != "random":
             sizes = [X.shape[1], *layer_sizes(self.hidden_layer_sizes)]
             for k in range(1, len(rbms)):
-                bits = k > 1 or self.visible == "bernoulli"
+                bits = k > 1 or all_bits(self.visible)
                 if bits and sizes[k + 1] >= sizes[k - 1]:
                     rbms[k].below = rbms[k - 1]
         return rbms, X

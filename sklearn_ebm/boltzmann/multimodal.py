@@ -10,7 +10,7 @@ from .._parameters import Interval, StrOptions
 from .._validation import check_choice, check_rows, in_dense
 from ..layered import blocks
 from ..units import Mixed, Unit, in_words
-from ._columns import column_indices, places_of
+from ._columns import all_bits, column_indices, places_of
 from ._structure import as_made, sizes_in_words
 from ._trained_dbm import TrainedDBM
 
@@ -400,9 +400,7 @@ class MultimodalDBM(TrainedDBM):
         """
         self._owners(self.modalities)  # refuses columns that are no modalities
         pairs = [(columns, unit) for _, columns, unit, _ in self.modalities]
-        if all(isinstance(unit, str) and unit == "bernoulli" for _, unit in pairs):
-            return "bernoulli"
-        return pairs
+        return "bernoulli" if all_bits(pairs) else pairs
 
     def _owners(self, modalities):
         """Number of the modality of every column of the data."""

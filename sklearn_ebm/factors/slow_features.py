@@ -102,8 +102,9 @@ class SlowFeatureAnalysis(Transformer):
     Notes
     -----
     Sequences are rows one after another, `lengths` long; no difference is taken
-    across their ends. In a pipeline or a search with metadata routing, `lengths` is
-    asked for by ``set_fit_request(lengths=True)``.
+    across their ends. In a pipeline with metadata routing, `lengths` is asked for by
+    ``set_fit_request(lengths=True)``. (A search cannot: what it divides among
+    folds has a value for every row.)
 
     Only moments are kept, so memory does not grow with the number of frames:
     (n_expanded, n_expanded) numbers, where a quadratic expansion has

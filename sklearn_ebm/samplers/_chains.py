@@ -477,7 +477,7 @@ def check_state(state, kind, shape=None):
         )
 
 
-def same_rows(n_chains, n_rows, name):
+def same_rows(n_chains, n_rows, name, chains="chains"):
     if n_chains not in (None, n_rows):
-        raise ValueError(f"{name} has {n_rows} rows for {n_chains} chains.")
+        raise ValueError(f"{name} has {n_rows} rows for {n_chains} {chains}.")
     return n_rows

@@ -138,9 +138,9 @@ def _draws(x):
     x = np.asarray(x, dtype=np.float64)
     if x.ndim == 1:
         x = x[:, np.newaxis]
-    if x.ndim != 2 or len(x) < 2:
+    if x.ndim != 2 or len(x) < 2 or not x.size:
         raise ValueError(
             f"Draws of shape {x.shape} are not (n_draws, n_chains), with two draws or "
-            "more."
+            "more of a chain or more."
         )
     return x - x[0, 0]

@@ -141,8 +141,9 @@ class ReplicaExchange:
         ------
         ValueError
             If `init` has another shape, or holds anything but 0 and 1; `fixed` is not
-            bool or has another shape; `betas` are fewer than two or do not ascend from
-            0 to 1; `n_ensembles` is less than 1; or `random_state` is not allowed.
+            bool, has another shape or comes without `init`; `betas` are fewer than two
+            or do not ascend from 0 to 1; `n_ensembles` is less than 1; or
+            `random_state` is not allowed.
 
         TypeError
             If `n_ensembles` or a single number `betas` is no integer, or `init` holds
@@ -157,12 +158,14 @@ class ReplicaExchange:
             visible = rng.random(shape) < base_rates(self.model)
         else:
             init, rows = check_states(self.model, init, shape[2], "init")
-            same_rows(n_ensembles, rows.n_rows, "init")
+            same_rows(n_ensembles, rows.n_rows, "init", "ensembles")
             if not rows.binary:
                 raise ValueError("init must hold nothing but 0 and 1.")
             init = dense(init) != 0
             visible = np.broadcast_to(init[:, np.newaxis], shape).copy()
         if fixed is not None:
+            if init is None:
+                raise ValueError("fixed says which units of init stay: it needs init.")
             fixed = check_mask(fixed, shape[::2], "fixed")
             fixed = np.broadcast_to(fixed[:, np.newaxis], shape).copy()
         levels = np.tile(np.arange(len(betas), dtype=np.int32), (n_ensembles, 1))
