@@ -17,6 +17,9 @@ from ._profile import describe, least_shared_noise
 
 # Variance that components of a start have at least, in units of the noise.
 LEAST_EXCESS = 0.1
+# Components to begin with under automatic relevance and missing values, beside twice as
+# many as there would be without such values.
+SPARE = 5
 # A component whose variance is below this share of the least that relevance
 # determination can keep is on its way out.
 PRUNED = 0.1
@@ -106,8 +109,8 @@ class ProbabilisticPCA(GaussianFactors):
     -----
     `transform` computes the means of the factors given the data, which are shrunk
     towards 0, and are not the projections of `sklearn.decomposition.PCA`. A fit takes
-    no `sample_weight`. "ard" starts from the largest number of components, and can keep
-    too many where rows do not outnumber features by far.
+    no `sample_weight`. "ard" starts from all components that leave some noise, and can
+    keep too many where rows do not outnumber features by far.
 
     References
     ----------
@@ -249,11 +252,19 @@ class ProbabilisticPCA(GaussianFactors):
         spectrum = Spectrum(data, self._most_components(X, data))
         # (The means that fill X vary less than what is observed, which bounds steps.)
         observed = np.nanvar(X.astype(np.float64), axis=0).mean()
-        noise = max(spectrum.noise(), least_shared_noise(observed))
+        noise, n_components = spectrum.noise(), len(spectrum.values)
+        m_step = _shared_step
+        if self.n_components == "ard":
+            # (Steps only drop components: more of them than filled-in data speak for.)
+            m_step = _relevance_step
+            excess, noise = _relevant(spectrum, len(X))
+            n_components = min(n_components, 2 * np.count_nonzero(excess) + SPARE)
+        noise = max(noise, least_shared_noise(observed))
         # A component without any loadings would never get some.
-        excess = np.maximum(spectrum.values - noise, LEAST_EXCESS * noise)
-        loadings = np.sqrt(excess)[:, np.newaxis] * spectrum.vectors
-        m_step = _relevance_step if self.n_components == "ard" else _shared_step
+        excess = np.maximum(
+            spectrum.values[:n_components] - noise, LEAST_EXCESS * noise
+        )
+        loadings = np.sqrt(excess)[:, np.newaxis] * spectrum.vectors[:n_components]
         return FactorGaussian(data.mean, loadings, noise), m_step
 
     def _store(self, gaussian, dtype, loglike):
@@ -326,6 +337,9 @@ def _relevant(spectrum, n_rows):
     spectrum = spectrum.in_units_of(unit)
     values, n_features = spectrum.values, spectrum.n_features
     noise = spectrum.noise()
+    if n_rows - 1 <= len(values):
+        # Components that are all the rows have leave no noise, which would keep them.
+        noise = max(spectrum.total / n_features, spectrum.least)
     for _ in range(ARD_MAX_ITER):
         half = n_rows * (values - noise) - 2 * n_features * noise
         roots = half**2 - 4 * (n_rows + n_features) * n_features * noise**2
