@@ -1226,6 +1226,16 @@ def test_real_models_that_were_led_away_from_the_data_are_warned_of(bits, scale)
         rbm.set_params(learning_rate=0.03).fit(X)
 
 
+@pytest.mark.parametrize("scale", [2.0, 5.0])
+def test_a_given_variance_that_is_too_large_is_no_fault_of_the_training(scale):
+    X = generator(1230).normal(size=(300, 6))
+    options = {"learning_rate": 1e-6, "n_iter": 2, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        GaussianRBM(4, variance=scale**2, **options).fit(X)
+        RBM(4, visible=Gaussian(scale=scale), **options).fit(X)
+
+
 def test_states_that_are_far_from_all_rows_are_found():
     # The field of a unit comes back to all bits: from a row with one bit, at once.
     X = np.eye(12)

@@ -158,8 +158,10 @@ def _independent_score(estimator, unit, kinds, X, rows):
     bias = np.where(real, 0, bias_for(kinds, mean, LEAST_RATE))
     if real.any():
         variance = column_variances(X, X.shape[0], mean)
-        # (Features that are constant have no density to compare with.)
+        # (Features that are constant have no density to compare with, and no training
+        # makes those of a given variance narrower.)
         given = unit._gaussian(len(kinds))[1]
+        variance = np.where(estimator._columns().learned, variance, given)
         unit = with_gaussian(unit, mean, np.where(variance > 0, variance, given))
     of_rows = weighted_sums(rows, bias) - unit.energy(rows)
     return of_rows.mean() - unit.log_partition(bias[np.newaxis])[0]
