@@ -208,9 +208,9 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         `sklearn_ebm.likelihood.log_partition`, which also tells its error) and the
         weights of states near rows of the training. Where values are missing,
         mean-field values take their place: this is the log-likelihood of the row so
-        filled in, not that of what is known of it. With ``visible="bernoulli"`` and
-        ``hidden="bernoulli"`` it is the pseudo-log-likelihood of `BernoulliRBM`,
-        which needs no log Z.
+        filled in, not that of what is known of it. Where all units are Bernoulli,
+        however they are named, it is the pseudo-log-likelihood of `BernoulliRBM`,
+        which needs no log Z; compare it with no other machine's.
 
         Parameters
         ----------
