@@ -504,7 +504,7 @@ def test_counts_begin_with_a_lower_rate():
     assert filled.max() < 2 * X.max()
     for params, wanted in [
         ({}, 0.05),
-        ({"visible": [(slice(1), "poisson"), (slice(1, None), "gaussian")]}, 0.003),
+        ({"visible": [(slice(1), "poisson"), (slice(1, None), "gaussian")]}, 0.006),
         ({"visible": "poisson", "learning_rate": 0.02}, 0.02),
     ]:
         model = RBMImputer(4, n_iter=1, random_state=0, **params)
@@ -513,7 +513,7 @@ def test_counts_begin_with_a_lower_rate():
     # The larger the counts, the lower; the column of which nothing is known says none.
     large = np.column_stack([np.full(9, NAN), np.r_[NAN, np.full(8, 60.0)], np.ones(9)])
     model = RBMImputer(4, visible="poisson", n_iter=1, random_state=0).fit(large)
-    assert model.rbm_.history_["learning_rate"] == [pytest.approx(0.003 / 6)]
+    assert model.rbm_.history_["learning_rate"] == [pytest.approx(0.006 / 6)]
 
 
 @pytest.mark.parametrize("n_components", [3, 20])

@@ -14,7 +14,8 @@ MANY, WIDE = 10.0, 50
 # a row far out moves a weight by no more than learning_rate.
 CLIP = 1.0
 # Variance of bits, spins or categories below hidden units without bounds from which on
-# learning rates fall in proportion; steps of power iteration that find it.
+# learning rates fall in proportion: as much as that of one real feature counts; steps
+# of power iteration that find it.
 STEADY, N_POWERS = 0.3, 30
 
 
@@ -55,7 +56,7 @@ def steady_rate(rate, variance):
         Learning rate.
 
     variance : float
-        What `largest_variance` says of the bits, spins and categories.
+        What `largest_variance` says of the visible units.
 
     Returns
     -------
@@ -65,16 +66,19 @@ def steady_rate(rate, variance):
     return rate * STEADY / max(STEADY, variance)
 
 
-def largest_variance(kinds, rows, mean):
-    """Return how much bits, spins and categories vary, where they vary most.
+def largest_variance(kinds, rows, mean, scale):
+    """Return how much visible units vary together, where they vary most.
 
     Parameters
     ----------
     kinds : ndarray of int of shape (n_visible,)
-        Kinds of visible units. Only those of a finite number of states matter.
+        Kinds of visible units. Counts and rectified ones do not matter.
 
     rows, mean : ndarray of shape (n_rows, n_visible) and (n_visible,)
         Rows of a data set, and the mean of all of it.
+
+    scale : ndarray of shape (n_visible,)
+        Standard deviations of real features.
 
     Returns
     -------
@@ -82,8 +86,10 @@ def largest_variance(kinds, rows, mean):
         Mean square of the rows less the mean along a unit vector, the one with the
         largest.
     """
-    finite = ~are(kinds, *UNBOUNDED)
-    rows = rows[:, finite] - mean[finite]
+    real = are(kinds, Kind.GAUSSIAN)
+    known = real | ~are(kinds, *UNBOUNDED)
+    unit = np.where(real, np.sqrt(STEADY) / scale, 1.0)
+    rows = (rows[:, known] - mean[known]) * unit[known]
     along, variance = rows[np.square(rows).sum(axis=1).argmax()], 0.0
     # (Not by LAPACK, whose sums depend on the number of threads.)
     for _ in range(N_POWERS if along.any() else 0):

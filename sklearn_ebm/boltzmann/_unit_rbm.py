@@ -352,16 +352,17 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         if any_unbounded(as_unit(self.hidden)):
             # (That of all rows is no larger than the mean of that of parts.)
             state = self._state
-            now = self._largest_variance(X, division, state["visible_offset"])
+            now = self._largest_variance(X, division, state)
             share = division.n_rows / state["n_seen"] if n_seen else 1.0
             before = state["largest_variance"]
             largest = before + share * (now - before)
             self._state = state | {"largest_variance": largest}
         return division
 
-    def _largest_variance(self, X, division, mean):
-        rows = training_rows(X, division, SOME)
-        return largest_variance(self._columns().kinds, rows, mean)
+    def _largest_variance(self, X, division, state):
+        rows, kinds = training_rows(X, division, SOME), self._columns().kinds
+        mean, scale = state["visible_offset"], state["visible_scale"]
+        return largest_variance(kinds, rows, mean, scale)
 
     def _check_training(self, X, drawn, goes_on):
         if self._asks_for_bits:
@@ -405,7 +406,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         }
         kept = {name: start[name] for name in SCALES}
         if any_unbounded(unit):
-            kept["largest_variance"] = self._largest_variance(X, division, mean)
+            state = kept | {"visible_offset": mean}
+            kept["largest_variance"] = self._largest_variance(X, division, state)
         return {name: x.astype(dtype) for name, x in parameters.items()} | kept
 
     @unless_bits

@@ -21,7 +21,7 @@ from .rbm import RBM
 MOST_STATES = 2**12
 # Learning rates where none is given, and of counts, which as many epochs at a higher
 # one drive to infinity.
-RATES = 0.05, 0.003
+RATES = 0.05, 0.006
 
 
 class RBMImputer(TransformerMixin, BaseEstimator):
@@ -70,7 +70,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
     learning_rate : float or None, default=None
         Size of a step along the gradient of the mean log-likelihood (in nats) of
         a minibatch, at first; it falls linearly to 0. None means 0.05 or,
-        if there are counts ("poisson"), 0.003; if one of them has a mean above 10, 0.03
+        if there are counts ("poisson"), 0.006; if one of them has a mean above 10, 0.06
         divided by the largest mean, which counts more with more hidden units, as in
         `RBM`; and less with hidden units that have no bounds, as there.
 

@@ -50,7 +50,8 @@ class RBM(UnitsRBM):
         10, 0.1 divided by the largest mean, which counts twice with 100 hidden units,
         three times with 150, ... With hidden units that have no bounds ("gaussian",
         "relu", "poisson") it is 0.3 times that, divided by the largest eigenvalue of
-        the covariances of bits, spins and categories, where that is above 0.3.
+        the covariances of bits, spins, categories and, scaled to a variance of 0.3,
+        real features, where that is above 0.3.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
