@@ -1721,7 +1721,7 @@ MUTATIONS = [
     Mutation(
         "machines begin as those of real features below, turned",
         "boltzmann/dbn.py",
-        'bits = k > 1 or self.visible == "bernoulli"',
+        "bits = k > 1 or all_bits(self.visible)",
         "bits = True",
         tests=("tests/test_dbn.py",),
     ),
@@ -1941,8 +1941,8 @@ MUTATIONS = [
     Mutation(
         "factors: the turn the other way",
         "factors/_rotations.py",
-        "angle = np.arctan2(sine, cosine) / 4",
-        "angle = -np.arctan2(sine, cosine) / 4",
+        "np.where(worth, np.arctan2(sine, cosine) / 4, 0.0)",
+        "np.where(worth, -np.arctan2(sine, cosine) / 4, 0.0)",
         tests=("tests/test_factor_analysis.py",),
     ),
     Mutation(

@@ -351,7 +351,8 @@ def test_the_same_bits_on_any_number_of_threads(dtype):
         params = first_params(sizes, dtype)
         with threadpool_limits(n_threads):
             dropout = Dropout([0.2, 0.5, 0.5], sizes[:-1], 7, np.dtype(dtype))
-            network = Network(Softmax(np.ones(10)), 1e-3, n_threads)
+            network = Network(Softmax(np.ones(10)), 1e-3)
+            network.n_threads = n_threads
             for optimiser in (Momentum(params, 0.9, True), Adam(params)):
                 for step in range(2):
                     masks = dropout.masks(len(X), step)

@@ -164,9 +164,9 @@ class ReplicaExchange:
             init = dense(init) != 0
             visible = np.broadcast_to(init[:, np.newaxis], shape).copy()
         if fixed is not None:
+            fixed = check_mask(fixed, shape[::2], "fixed")
             if init is None:
                 raise ValueError("fixed says which units of init stay: it needs init.")
-            fixed = check_mask(fixed, shape[::2], "fixed")
             fixed = np.broadcast_to(fixed[:, np.newaxis], shape).copy()
         levels = np.tile(np.arange(len(betas), dtype=np.int32), (n_ensembles, 1))
         empty = np.empty((0, n_ensembles, len(betas)))
