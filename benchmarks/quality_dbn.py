@@ -27,7 +27,7 @@ from sklearn_ebm import DBNClassifier
 
 PRETRAINING = {"pretrain_batch_size": 20, "pretrain_n_iter": 25}
 ADAM = {"solver": "adam", "learning_rate": 0.001, "batch_size": 100}
-DROPOUT = {"dropout": 0.5, "input_dropout": 0.2}
+DROPOUT = {"dropout": 0.3, "input_dropout": 0.1}
 # Parameters that pretraining does not depend on.
 FINE_TUNING = "solver", "dropout", "input_dropout", "batch_size"
 # Of every run: hidden layers, settings, epochs, and how many labels (None: all).
@@ -41,7 +41,7 @@ RUNS = {
     "fine-tuned, dropout": (
         (1000, 1000, 1000),
         {**PRETRAINING, **ADAM, **DROPOUT},
-        100,
+        60,
         None,
     ),
     "few labels": (
