@@ -44,7 +44,13 @@ RUNS = {
     "few labels, discriminative": (500, {"batch_size": 20, "n_iter": 200}, 1000),
     "few labels, hybrid": (
         1500,
-        {"objective": "hybrid", "alpha": 0.1, "batch_size": 20, "n_iter": 200},
+        {
+            "objective": "hybrid",
+            "alpha": 0.3,
+            "batch_size": 20,
+            "n_iter": 200,
+            "learning_rate": 0.1,
+        },
         1000,
     ),
     "few labels, the rest unlabelled": (

@@ -15,6 +15,12 @@
 #   update    the product of all rows and chains with their means is the gradient
 #             of the weights; momentum, decay, step and average while it is warm
 #
+# Steps are those of a machine whose features are centred, written for the plain one:
+# with the offsets m of the features, and g the gradient of the hidden biases, that of
+# the weights of feature i is less m_i g, and the biases give way by what the weights
+# gain in the mean. So features that are always on are no bias of their own, and what
+# is learned does not depend on which of two values is called 1.
+#
 # Products with visible units are sums over what is not zero, by lists, or those of
 # dense matrices where much is not zero. Threads share blocks of fixed size, so that
 # results are the same bits for any number of threads.
@@ -110,7 +116,7 @@ cdef class ClassifierTrainer:
 
     The gradient is that of
     ``discriminative * sum_labelled log p(y|v) + generative * sum log p(v, y)``,
-    divided by the number of rows of the minibatch.
+    divided by the number of rows of the minibatch, of a machine with centred features.
     """
 
     cdef readonly Py_ssize_t n_visible, n_hidden, n_classes, n_chains
@@ -136,6 +142,9 @@ cdef class ClassifierTrainer:
     cdef const int32_t[::1] codes
     cdef const int64_t[::1] order
     cdef const double[::1] rates
+    # What features have less where they are centred, and the sum of its squares.
+    cdef const double[::1] offset
+    cdef double offset_square
     cdef RowBlock room
     # The bytes behind every pointer below, by name.
     cdef dict memory
@@ -150,6 +159,10 @@ cdef class ClassifierTrainer:
     cdef char *fields
     cdef char *label_fields
     cdef char *label_sums
+    # Gradient of the hidden biases, were features not centred; products of the rows
+    # with the offset.
+    cdef char *plain_sums
+    cdef double *projections
     cdef double *label_weights
     cdef int32_t *label_draws
     # Of the rows of a pass: their log-likelihood, and whether they were right.
@@ -163,16 +176,19 @@ cdef class ClassifierTrainer:
 
     def __cinit__(
         self, Rows rows, codes, parameters, *, Py_ssize_t batch_size, key, step,
-        double discriminative, double generative, Py_ssize_t n_gibbs_steps=1,
-        chains=None,
+        double discriminative, double generative, offset,
+        Py_ssize_t n_gibbs_steps=1, chains=None,
     ):
         """codes : number of each row's class, -1 if it is not known.
 
-        parameters : what `parameters` returned. chains : None without persistence.
+        parameters : what `parameters` returned. offset : of the features.
+        chains : None without persistence.
         """
         self.rows, self.key, self.step = rows, key, step
         self.codes = np.ascontiguousarray(codes, dtype=np.int32)
         self.discriminative, self.generative = discriminative, generative
+        self.offset = np.ascontiguousarray(offset, dtype=np.float64)
+        self.offset_square = np.square(self.offset).sum()
         self.persistent = chains is not None and generative > 0
         self.n_gibbs_steps = n_gibbs_steps if generative > 0 else 1
         self.n_hidden, self.n_visible = parameters[0].shape
@@ -232,6 +248,8 @@ cdef class ClassifierTrainer:
         self.fields = self._bytes("fields", max(n, m) * hidden)
         self.label_fields = self._bytes("label_fields", m * label)
         self.label_sums = self._bytes("label_sums", n_blocks * self.n_classes * hidden)
+        self.plain_sums = self._bytes("plain_sums", hidden)
+        self.projections = <double *> self._bytes("projections", (n + m) * 8)
         self.label_weights = <double *> self._bytes(
             "label_weights", n * self.n_classes * 8
         )
@@ -415,9 +433,8 @@ cdef class ClassifierTrainer:
         if self.generative > 0:
             self._visible(n, m, <uint32_t> at, sweep, chains, thread, team)
             team_barrier()
-            if self.listed:
-                self._list_chains(n, m, thread, team)
-                team_barrier()
+            self._read_chains(n, m, thread, team)
+            team_barrier()
             self._hidden(
                 n, m, <uint32_t> at, sweep, self.generative / batch_chains, chains,
                 thread, team,
@@ -437,15 +454,32 @@ cdef class ClassifierTrainer:
     cdef void _read(
         self, Py_ssize_t first, Py_ssize_t n, int thread, int team
     ) noexcept nogil:
-        """The n rows of a pass: their lists, or as dense rows."""
+        """The n rows of a pass: their lists, or as dense rows; their projections."""
         cdef Py_ssize_t r, slot
+        cdef ActiveRows active
         for r in range(bound(n, thread, team), bound(n, thread + 1, team)):
             if first + r + 2 < self.order.shape[0]:
                 self.rows.prefetch(self.order[first + r + 2])
             slot = r if self.listed else thread
             self.room.read(self.rows, slot, self.order[first + r], thread)
+            active = self.room.at(slot)
+            self.projections[r] = self._projection(active)
             if not self.listed:
-                self._spread(self.room.at(slot), r)
+                self._spread(active, r)
+
+    cdef double _projection(self, ActiveRows active) noexcept nogil:
+        """Product of a listed row with the offset."""
+        cdef int32_t k
+        cdef double[4] sums = [0, 0, 0, 0]  # four at a time: none waits for the last
+        for k in range(active.length[0]):
+            if active.value == NULL:
+                sums[k & 3] += self.offset[active.index[k]]
+            else:
+                sums[k & 3] += (
+                    self._at(<const char *> active.value, k)
+                    * self.offset[active.index[k]]
+                )
+        return sums[0] + sums[1] + (sums[2] + sums[3])
 
     cdef void _spread(self, ActiveRows active, Py_ssize_t r) noexcept nogil:
         """The dense row r of a list."""
@@ -467,17 +501,18 @@ cdef class ClassifierTrainer:
         else:
             (<float *> x)[k] = <float> value
 
-    cdef void _list_chains(
+    cdef void _read_chains(
         self, Py_ssize_t n, Py_ssize_t m, int thread, int team
     ) noexcept nogil:
-        """Lists of the visible units of m chains, after those of n rows."""
-        cdef Py_ssize_t r
+        """Lists of the visible units of m chains, after n rows; their projections."""
+        cdef Py_ssize_t r, slot
         cdef int32_t k
         cdef ActiveRows active
         cdef uint64_t *words
         for r in range(n + bound(m, thread, team), n + bound(m, thread + 1, team)):
-            active = self.room.at(r)
-            words = self.room.bits + r * self.room.n_words
+            slot = r if self.listed else thread
+            active = self.room.at(slot)
+            words = self.room.bits + slot * self.room.n_words
             self.leaves.nonzero_bits(
                 self.visible + r * self.visible_panels * PANEL_BYTES, self.n_visible,
                 words,
@@ -488,6 +523,7 @@ cdef class ClassifierTrainer:
             if active.value != NULL:
                 for k in range(active.length[0]):
                     self._set_at(<char *> active.value, k, 1)
+            self.projections[r] = self._projection(active)
 
     cdef void _data_fields(
         self, Py_ssize_t n, int thread, int team
@@ -749,28 +785,33 @@ cdef class ClassifierTrainer:
         """Gradient of a pass, block by block; with the last pass its step."""
         cdef Py_ssize_t n_features = (self.n_visible + FEATURES - 1) // FEATURES
         cdef Py_ssize_t n_units = (self.hidden_stride + UNITS - 1) // UNITS
-        cdef Py_ssize_t n_blocks = n_features + n_units + 1, block
+        cdef Py_ssize_t block
         cdef bint fresh = part == 0, last = part == self.n_passes - 1
         cdef double rate = self.rates[batch]
-        # Weights, feature by feature; label weights and biases of hidden units;
-        # biases of what is visible.
+        # Label weights and biases of hidden units; biases of what is visible.
         for block in range(
-            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
+            bound(n_units + 1, thread, team), bound(n_units + 1, thread + 1, team)
         ):
-            if block < n_features:
-                self._sum_features(
-                    block, n + m, fresh, self.scratch + thread * self.scratch_size
-                )
+            if block < n_units:
+                self._sum_units(block, n, m, fresh)
                 if last:
-                    self._step_features(block, rate)
-            elif block < n_features + n_units:
-                self._sum_units(block - n_features, n, m, fresh)
-                if last:
-                    self._step_units(block - n_features, rate)
+                    self._step_units(block, rate)
             else:
                 self._sum_visible(n, m, batch_rows, batch_chains, fresh)
                 if last:
                     self._step_visible(rate)
+        if last:
+            # Where weights are centred, they need what the biases' gradient is.
+            team_barrier()
+        for block in range(
+            bound(n_features, thread, team), bound(n_features, thread + 1, team)
+        ):
+            self._sum_features(
+                block, n + m, fresh, self.scratch + thread * self.scratch_size
+            )
+            if last:
+                self._centre_features(block)
+                self._step_features(block, rate)
 
     cdef void _sum_features(
         self, Py_ssize_t block, Py_ssize_t n, bint fresh, char *room
@@ -795,6 +836,18 @@ cdef class ClassifierTrainer:
         self.leaves.add_lists(
             &lists, size, self.hidden, stride, self.hidden_panels, gradient, stride
         )
+
+    cdef void _centre_features(self, Py_ssize_t block) noexcept nogil:
+        """The gradient of the weights of a block of features, centred."""
+        cdef Py_ssize_t stride = self.hidden_panels * PANEL_BYTES, i
+        for i in range(
+            block * FEATURES, min((block + 1) * FEATURES, self.n_visible)
+        ):
+            if self.offset[i] != 0:
+                self.leaves.add_scaled(
+                    self.plain_sums, -self.offset[i], self.hidden_panels,
+                    self.gradient + i * stride,
+                )
 
     cdef ActiveRows _turned_lists(
         self, Py_ssize_t first, Py_ssize_t size, Py_ssize_t n, char *room
@@ -835,11 +888,17 @@ cdef class ClassifierTrainer:
         cdef Py_ssize_t stop = min(start + UNITS * self.itemsize, stride)
         cdef Py_ssize_t r, y, size = (stop - start) // PANEL_BYTES
         cdef char *to
+        cdef char *row
         if fresh:
             memset(gradient.hidden + start, 0, stop - start)
+            memset(self.plain_sums + start, 0, stop - start)
         for r in range(n + m):
+            row = self.hidden + r * stride + start
+            self.leaves.add_scaled(row, 1, size, self.plain_sums + start)
+            # What the fields gain in the mean, less what the weights give them of it.
             self.leaves.add_scaled(
-                self.hidden + r * stride + start, 1, size, gradient.hidden + start
+                row, 1 + self.offset_square - self.projections[r], size,
+                gradient.hidden + start,
             )
         for y in range(self.n_classes):
             to = gradient.labels + y * stride + start

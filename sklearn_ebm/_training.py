@@ -31,11 +31,12 @@ def share_held_out(estimator):
     return estimator.validation_fraction if estimator.early_stopping else 0
 
 
-def rows_to_hold_out(rows, fraction, key, of):
+def rows_to_hold_out(rows, fraction, key, of, classes=None):
     """Draw the rows to hold out: a share of the rows with these numbers.
 
-    They are in random order, which the key determines. `of` is what the error calls
-    all rows, if none would be left to train on.
+    The key determines which, and their random order. With the class of every row, it
+    is this share of each class, as nearly as can be, in the order of the classes.
+    `of` is what the error calls all rows, if none would be left to train on.
     """
     n_held_out = math.ceil(fraction * len(rows))
     if n_held_out == 0:
@@ -44,7 +45,14 @@ def rows_to_hold_out(rows, fraction, key, of):
         raise ValueError(
             f"validation_fraction={fraction} leaves nothing to train on of the {of}."
         )
-    return np.random.default_rng([key, 0, 2]).permutation(rows)[:n_held_out]
+    rng = np.random.default_rng([key, 0, 2])
+    if classes is None:
+        return rng.permutation(rows)[:n_held_out]
+    order = rng.permutation(len(rows))
+    order = order[np.argsort(classes[order], kind="stable")]
+    # One out of every so many in a row.
+    places = (np.arange(n_held_out) + rng.random()) * (len(rows) / n_held_out)
+    return rows[order[places.astype(int)]]
 
 
 def means_without(X, rows, held_out):
@@ -121,6 +129,9 @@ class KnownDivision:
     others : bool
         Whether rows without a target are trained on, too.
 
+    classes : ndarray of shape (n_samples,) or None, default=None
+        Numbers that targets are, each of which is held out in its share.
+
     Attributes
     ----------
     training, held_out : ndarray
@@ -130,10 +141,12 @@ class KnownDivision:
         Number of rows to train on.
     """
 
-    def __init__(self, known, fraction, key, what, others):
+    def __init__(self, known, fraction, key, what, others, classes=None):
         rows = np.flatnonzero(known)
         of = f"{len(rows)} {what} of n_samples={len(known)} rows"
-        self.held_out = np.sort(rows_to_hold_out(rows, fraction, key, of))
+        if classes is not None:
+            classes = classes[rows]
+        self.held_out = np.sort(rows_to_hold_out(rows, fraction, key, of, classes))
         candidates = np.arange(len(known)) if others else rows
         self.training = np.setdiff1d(candidates, self.held_out)
         self.n_rows = len(self.training)

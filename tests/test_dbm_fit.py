@@ -99,10 +99,13 @@ def pretrained_by_hand(model, X):
         up = 2.0 if first and not last else 1.0
         down = 2.0 if last and not first else 1.0
         mean, before = rows.mean(axis=0), biases[k]
-        if model.centering and not gaussian.any():
+        if not first or not gaussian.any():
             odds = log_odds((rows.sum(axis=0) + 0.5) / (len(rows) + 1))
+        if model.centering and not gaussian.any():
             biases[k] = odds - down * (weights[k] @ on[k])
             biases[k + 1] = log_odds(on[k]) - up * (mean @ weights[k])
+        elif k:
+            biases[k] = odds
         seen = mean / np.exp(log_variance) if first else mean
         fields = biases[k + 1] + up * (seen @ weights[k])
         twin = reference_units.UnitTrainer(

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from scipy.special import expit, softmax
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris, load_wine
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.preprocessing import StandardScaler, minmax_scale
 from threadpoolctl import threadpool_limits
 
@@ -31,7 +32,7 @@ from sklearn_ebm import (
     RBMClassifier,
 )
 from sklearn_ebm._network import Dropout
-from sklearn_ebm._training import epoch_order
+from sklearn_ebm._training import KnownDivision, epoch_order
 from sklearn_ebm.boltzmann import _net_starts
 from sklearn_ebm.boltzmann._net_starts import spread_fields
 
@@ -261,8 +262,9 @@ def test_hidden_layers_start_from_a_stack(visible, digits, labels, monkeypatch):
         centering=False,
         persistent=False,
         random_state=np.random.RandomState(seed),
-    ).fit(X)
-    layers = stack._layered()
+    )
+    stack._counts_rarer = True
+    layers = stack.fit(X)._layered()
     assert_same(
         [model.coefs_[0], model.intercepts_[0]],
         [layers.weights[0].copy(), layers.biases[1].copy()],
@@ -271,6 +273,20 @@ def test_hidden_layers_start_from_a_stack(visible, digits, labels, monkeypatch):
     np.testing.assert_allclose(expit(X @ model.coefs_[0] + model.intercepts_[0]), h)
     # The output layer, which the stack says nothing of, is the same.
     assert_same(model.coefs_[-1], plain.coefs_[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [DBNClassifier, DBMClassifier])
+def test_pretraining_learns_the_same_of_black_on_white(kind, digits, labels):
+    X = np.kron(digits[:600].reshape(-1, 8, 8), np.ones((1, 2, 2))).reshape(600, -1)
+    spreads = []
+    for seed in range(2):
+        for rows in (X, 1 - X):
+            model = kind((40, 30), n_iter=0, pretrain_n_iter=10, random_state=seed)
+            activities = model.fit(rows, labels[:600]).transform(rows)
+            spreads.append(activities.std(axis=0).mean())
+    # From other random numbers: not the same, but none is on a plateau.
+    assert max(spreads) < 1.15 * min(spreads)
 
 
 def test_layers_that_hardly_vary_are_made_to():
@@ -583,6 +599,26 @@ def test_early_stopping_keeps_the_best_epoch(digits, labels):
     constant = clone(model).set_params(learning_rate_schedule="constant").fit(X, y)
     short.set_params(n_iter=constant.best_n_iter_).fit(X, y)
     assert_same(short.coefs_, constant.coefs_)
+
+
+@pytest.mark.parametrize("kind", [DBNClassifier, DBMClassifier])
+def test_rows_held_out_count_as_their_classes_do(kind, digits, labels):
+    X, y = digits[:300], (labels[:300] == 3).astype(int)
+    model = kind((8,), early_stopping=True, class_weight="balanced", random_state=0)
+    model.set_params(validation_fraction=0.4, n_iter=3).fit(X, y)
+    state = model._state
+    division = KnownDivision(y >= 0, 0.4, state["key"], "labels", False, y)
+    rows = division.held_out
+    weights = state["class_weight"][y[rows]]
+    scored = balanced_accuracy_score(y[rows], model.predict(X[rows]))
+    best = max(model.history_["validation_accuracy"])
+    # (Of either class, the same share is held out, but for a row.)
+    assert best == pytest.approx(scored, abs=0.02)
+    assert best == pytest.approx(model.score(X[rows], y[rows], weights), rel=1e-9)
+    at = model.best_n_iter_ - 1
+    log_p = model.predict_log_proba(X[rows])[np.arange(len(rows)), y[rows]]
+    found = model.history_["validation_log_likelihood"][at]
+    assert found == pytest.approx(np.average(log_p, weights=weights), rel=1e-6)
 
 
 def test_early_stopping_where_there_is_nothing_to_learn(digits):

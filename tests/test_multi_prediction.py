@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import expit, log_softmax, softmax
+from scipy.stats import kstest
+from sklearn.metrics import log_loss
 from sklearn.utils import get_tags
 
-from common import assert_same, floats, soon_interrupted
+from common import assert_same, floats, soon_interrupted, traced_memory
 from sklearn_ebm import DBMClassifier
-from sklearn_ebm.boltzmann._multi_prediction import MultiPredictionNet, _softmax
+from sklearn_ebm.boltzmann._multi_prediction import (
+    MultiPredictionNet,
+    Observed,
+    _softmax,
+)
 
 N_INPUTS, N_CLASSES = 5, 3
 WEIGHTS = np.array([1.0, 2.0, 0.5])
@@ -46,9 +52,9 @@ def minibatch(dtype=float):
     X[0, 1] = X[2, 3] = X[3] = np.nan
     codes = np.array([0, 1, 2, -1, 1, 0, 2, -1], np.int32)
     observed = rng.random((8, N_INPUTS)) < 0.5
-    told = np.array([1, 0, 1, 1, 0, 0, 1, 0])[:, np.newaxis]
-    whole = np.array([0, 0, 1, 1, 0, 1, 0, 0])[:, np.newaxis]
-    return X, codes, [2 * each.astype(dtype) for each in (observed, told, whole)]
+    told = np.array([1, 0, 1, 1, 0, 0, 1, 0], bool)[:, np.newaxis]
+    whole = np.array([0, 0, 1, 1, 0, 1, 0, 0], bool)[:, np.newaxis]
+    return X, codes, [observed, told, whole]
 
 
 def twin(params, x, code, observed, told, n_steps, whole=False):
@@ -160,7 +166,7 @@ def test_what_is_not_asked_for_is_not_learned():
     # All is observed, or not known: no loss but the penalty, no gradient.
     net, params = net_and_params((4, 3))
     X, codes, (seen, told, whole) = minibatch()
-    masks = [seen + 1, told + 1, 0 * whole]
+    masks = [seen | True, told | True, whole & False]
     loss, grads = net.loss_and_grads(params, X, codes, masks)
     assert loss == 0
     assert not any(grad.any() for grad in grads)
@@ -170,7 +176,7 @@ def test_targets_are_probabilities():
     # Whoever was warned of values out of range is not led astray by them.
     net, params = net_and_params((4, 3))
     X, codes, masks = minibatch()
-    observed = (masks[0] > 0) | (masks[2] > 0) & (codes >= 0)[:, np.newaxis]
+    observed = masks[0] | masks[2] & (codes >= 0)[:, np.newaxis]
     far = np.where(observed, X, 40 * X - 20)
     near = np.where(observed, X, np.clip(far, 0, 1))
     found, grads = net.loss_and_grads(params, far, codes, masks)
@@ -312,6 +318,47 @@ def test_rows_without_labels_are_learned_from(digits, labels):
     # Six of the rows with labels are held out.
     assert model._state["step"] == 2 * 10
     assert np.isfinite(model.history_["validation_log_likelihood"]).all()
+
+
+def test_rows_observe_any_share_of_their_inputs():
+    draws = Observed(2000, key=3)
+    inputs, told, whole = draws.masks(500, step=1)
+    shares = inputs.mean(axis=1)
+    assert kstest(shares, "uniform").pvalue > 1e-4
+    # Which ones is a draw for each, and independent of what else is drawn.
+    others = np.stack([shares, told[:, 0], whole[:, 0], inputs[:, 0] - shares])
+    assert np.abs(np.corrcoef(others) - np.eye(4)).max() < 0.2
+    for each in (told, whole):
+        assert abs(each.mean() - 0.5) < 0.1
+    assert_same(draws.masks(500, step=1), [inputs, told, whole])
+    assert (draws.masks(500, step=2)[0] != inputs).any()
+
+
+def test_steps_of_prediction_are_not_kept(digits, labels):
+    model = DBMClassifier((30, 20), objective="multi_prediction", random_state=0)
+    model.set_params(n_iter=1, n_mean_field_steps=5).fit(digits[:200], labels[:200])
+    peaks = []
+    for n_steps in (5, 200):
+        model.set_params(n_mean_field_steps=n_steps)
+        with traced_memory() as memory:
+            model.predict(digits)
+        peaks.append(memory.peak)
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+@pytest.mark.slow
+def test_what_is_missing_is_no_evidence(digits, labels):
+    model = DBMClassifier((40, 30), objective="multi_prediction", random_state=0)
+    model.set_params(n_iter=40).fit(digits[:1200], labels[:1200])
+    rng, X = np.random.default_rng(0), digits[1200:]
+    y, losses = labels[1200:], []
+    for share in (0, 0.5, 0.9, 1):
+        some = np.where(rng.random(X.shape) < share, np.nan, X)
+        losses.append(log_loss(y, model.predict_proba(some)))
+    assert losses[0] < 0.5
+    assert losses == sorted(losses)
+    # Nothing more is known than how frequent the classes are: log 10 nats.
+    assert losses[-1] < 2.6
 
 
 @pytest.mark.slow

@@ -128,8 +128,15 @@ def trainer_of(parameters, X, codes, a, g, **options):
         step=options.pop("step", 0),
         discriminative=a,
         generative=g,
+        offset=options.pop("offset", np.zeros(X.shape[1])),
         **options,
     )
+
+
+def division_of(model, labels, fraction):
+    """Which rows a model that was fitted to all of them has held out."""
+    known, key = np.ones(len(labels), bool), model._state["key"]
+    return KnownDivision(known, fraction, key, "labels", True, labels)
 
 
 def run(trainer, n, *, rate=0.0, n_threads=1):
@@ -204,13 +211,16 @@ def test_rows_held_out_have_no_say_in_the_start(objective, digits, labels):
         5, objective=objective, n_iter=0, early_stopping=True, validation_fraction=0.5
     )
     model.set_params(random_state=0).fit(digits, labels)
-    wanted, known = fitted_floats(model), np.ones(len(labels), bool)
-    division = KnownDivision(known, 0.5, model._state["key"], "labels", others=True)
-    X, y = digits.copy(), labels.copy()
+    wanted, division = fitted_floats(model), division_of(model, labels, 0.5)
+    shares = np.bincount(labels[division.training]) + 0.5
+    biases = model.intercept_label_
+    if objective == "generative":
+        biases = biases + 0.2 * model.label_components_.sum(axis=0)
+    np.testing.assert_allclose(biases, np.log(shares / shares.sum()), atol=1e-12)
+    X = digits.copy()
     X[division.held_out] = 0.25
-    y[division.held_out] = 3
     for n_iter in (0, 1):  # a new model, and a fit that goes on
-        found = fitted_floats(model.fit(X, y))
+        found = fitted_floats(model.fit(X, labels))
         for name in wanted if n_iter == 0 else ["visible_mean_"]:
             # (Means over the others are differences, which round.)
             np.testing.assert_allclose(found[name], wanted[name], rtol=1e-9, atol=1e-12)
@@ -436,6 +446,96 @@ def test_gradient_is_that_of_the_twin(objective, case, kind, n_hidden, dtype):
         np.testing.assert_allclose(found, part, rtol=tolerance, atol=tolerance)
     if n_chains and g:
         np.testing.assert_array_equal(trainer.chains(), h)
+
+
+def centred(gradient, offset):
+    """Step of a machine with centred features, in the parameters of the plain one."""
+    dW, dU, dc, db, dd = gradient
+    dW = dW - np.outer(dc, offset)
+    return [dW, dU, dc - dW @ offset, db, dd]
+
+
+@pytest.mark.thinned(3)
+@pytest.mark.parametrize("kind", ["dense", "sparse", "bits"])
+@pytest.mark.parametrize("case", [CASES[0], CASES[2], CASES[5], CASES[6]])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_steps_are_those_of_centred_features(objective, case, kind):
+    n, n_chains, n_steps, unknown = case
+    a, g = OBJECTIVES[objective]
+    parameters = machine(70, 83, 5, scale=0.2)
+    X, codes = data_for(n, 83, 5, unknown=unknown, kind=kind)
+    offset = generator(4).random(83) * (np.arange(83) % 4 > 0)
+    chains, found = None, []
+    if n_chains:
+        chains = generator(3).random((n_chains, 70)) < 0.5
+    for subtracted in (np.zeros(83), offset):
+        options = {"n_gibbs_steps": n_steps, "chains": chains, "offset": subtracted}
+        trainer = trainer_of(parameters, X, codes, a, g, **options)
+        run(trainer, n)
+        found.append(trainer.gradients())
+    for part, wanted in zip(found[1], centred(found[0], offset), strict=True):
+        np.testing.assert_allclose(part, wanted, rtol=1e-11, atol=1e-11)
+
+
+def test_nothing_depends_on_which_value_is_called_1():
+    # Momentum and decay included; weights change sign, and biases make up for it.
+    W, U, c, b, d = machine(9, 20, 3, scale=0.5)
+    X, codes = data_for(25, 20, 3)
+    mean = X.mean(axis=0)
+    turned = [-W, U, c + W.sum(axis=1), -b, d]
+    found = []
+    for parts, rows, offset in [([W, U, c, b, d], X, mean), (turned, 1 - X, 1 - mean)]:
+        trainer = trainer_of(parts, rows, codes, 1.0, 0.0, batch_size=10, offset=offset)
+        trainer.momentum = 0.7
+        trainer.start_velocity()
+        for _ in range(3):
+            run(trainer, 25, rate=0.5)
+        found.append(label_scores(trainer.parameters(), rows))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-10, atol=1e-10)
+    before = label_scores([W, U, c, b, d], X)
+    assert np.abs(found[0] - before).max() > 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["discriminative", "generative", "hybrid"])
+def test_features_that_are_always_on_cost_nothing(objective, digits, labels):
+    X = np.hstack([digits, np.ones((len(digits), 200))])
+    model = RBMClassifier(50, objective=objective, n_iter=20, random_state=0)
+    scores = []
+    for data in (digits, X):
+        model.fit(data[:1200], labels[:1200])
+        scores.append(model.score(data[1200:], labels[1200:]))
+    assert scores[0] > 0.85
+    assert scores[1] > scores[0] - 0.03
+
+
+@pytest.mark.parametrize("batch_size, factor, alpha", [(10, 10, 0.25), (100, 40, 1.0)])
+def test_a_rare_label_counts_as_much_as_a_minibatch_at_most(
+    batch_size, factor, alpha, digits, labels, monkeypatch
+):
+    # One row in forty has a label.
+    y = np.where(np.arange(400) % 40 == 0, labels[:400], -1)
+    found = {}
+
+    def spy(*args, **settings):
+        found.update(settings)
+        return ClassifierTrainer(*args, **settings)
+
+    monkeypatch.setattr("sklearn_ebm.boltzmann.classifier.ClassifierTrainer", spy)
+    settings = {"objective": "hybrid", "alpha": 1.0, "unlabeled": -1, "n_iter": 1}
+    RBMClassifier(5, batch_size=batch_size, **settings).fit(digits[:400], y)
+    assert found["discriminative"] == factor
+    assert found["generative"] == alpha
+
+
+@pytest.mark.slow
+def test_rare_labels_are_learned(digits, labels):
+    # Two of a kind beside a hundred rows without a label for each of them.
+    rows = np.concatenate([np.flatnonzero(labels[:1200] == k)[:2] for k in range(10)])
+    X = np.concatenate([digits[rows], digits[:1000], digits[:1000]])
+    y = np.concatenate([labels[rows], np.full(2000, -1)])
+    model = RBMClassifier(objective="hybrid", unlabeled=-1, n_iter=10, random_state=0)
+    assert model.fit(X, y).score(digits[1200:], labels[1200:]) > 0.5
 
 
 def test_hybrid_gradient_is_a_sum():
@@ -901,13 +1001,30 @@ def test_early_stopping_keeps_the_best_epoch(monitor, digits, labels):
     watched = model.history_[f"validation_{monitor}"]
     assert model.best_n_iter_ == int(np.argmax(watched)) + 1
     # The rows held out, told from the state of the fit.
-    order = np.random.default_rng([model._state["key"], 0, 2]).permutation(300)[:60]
+    order = division_of(model, labels[:300], 0.2).held_out
     if monitor == "accuracy":
         found = model.score(digits[order], labels[order])
     else:
         log_p = model.predict_log_proba(digits[order])
         found = log_p[np.arange(60), labels[order]].mean()
     assert found == pytest.approx(max(watched), rel=1e-9)
+
+
+@pytest.mark.parametrize("n, fraction", [(300, 0.1), (300, 0.5), (37, 0.25)])
+def test_a_share_of_each_class_is_held_out(n, fraction, labels):
+    labels = np.sort(labels[:n])
+    found = set()
+    for key in range(20):
+        known = np.ones(n, bool)
+        division = KnownDivision(known, fraction, key, "labels", True, labels)
+        rows = division.held_out
+        assert len(rows) == np.ceil(fraction * n)
+        share = len(rows) / n * np.bincount(labels)
+        assert np.abs(np.bincount(labels[rows], minlength=10) - share).max() < 1
+        assert sorted([*rows, *division.training]) == list(range(n))
+        found.update(rows)
+    # Any row may be.
+    assert len(found) > 0.75 * n
 
 
 def test_early_stopping_needs_labels_on_either_side(digits, labels):

@@ -13,9 +13,10 @@ from .._units import Kind, Wanted, evaluate
 from .._validation import title
 from ..layered import blocks, unfolded
 from ..monitoring import print_iteration
-from ..units import any_unbounded, as_unit
+from ..units import any_unbounded, are, as_unit
 from ._rates import CLIP, rate_of_counts
 from ._sampling import LAYER_KEY
+from ._starts import log_odds
 from ._trained import OFFSET_RATE
 from ._visible_scales import bias_for
 
@@ -57,6 +58,9 @@ def pretrain(estimator, X, rows, division, epochs):
     for part in _parts(estimator, rows.n_columns):
         if estimator._of_centred_bits():
             part.start(_kinds(estimator, part), rows.column_means, division.n_rows)
+        elif part.k:
+            # The bias from below is that of units which hear their input twice.
+            part.lower_bias[...] = log_odds(rows.column_means, division.n_rows)
         trainer = _trainer(estimator, rows, part)
         run = Run(trainer, division)
         for epoch in range(estimator.pretrain_n_iter):
@@ -214,7 +218,9 @@ def _trainer(estimator, rows, part):
         key=key,
         step=1,
         n_gibbs_steps=1,
-        visible_offset=seen if centred else 0.0,
+        visible_offset=estimator._subtracted(
+            seen, are(_kinds(estimator, part), Kind.BERNOULLI)
+        ),
         hidden_offset=part.upper_offset if centred else 0.0,
         gaussian=columns.gaussian if first else False,
         learned=columns.learned if first else False,

@@ -28,8 +28,9 @@ from ._stack import LayerTasks, new_stack, one_a_layer, pretrain, recognition
 from ._structure import LAYER_SIZES, check_structure, layer_sizes, sizes_in_words
 
 # How the stack is trained, beside what the user says. Hidden units of machines that are
-# not centred are sparser, and those of contrastive divergence say more of the rows than
-# those of persistent chains: better features, fewer errors from the same labels.
+# not centred are sparser, where features are mostly off, and those of contrastive
+# divergence say more of the rows than those of persistent chains: better features,
+# fewer errors from the same labels.
 PRETRAINING = {"centering": False, "persistent": False}
 # Standard deviation of the activities of units below which training has lost a net. (A
 # net that works may have small ones, and large weights above.)
@@ -253,7 +254,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         key = self._state["key"] if goes_on else random_key(rng)
         state = self._state if goes_on else self._first_targets(checked, classes)
         targets, known = self._targets(checked, state)
-        division = self._divide(known, key)
+        division = self._divide(known, key, targets)
         if not goes_on:
             self._initialise(rows, state, key, rng)
         dtype = self._state["params"][0].dtype
@@ -294,10 +295,13 @@ class FineTuned(CallbackSupportMixin, Transformer):
             out_activation_=self._output(state).name,
         )
 
-    def _divide(self, known, key):
-        """Return which rows are trained on and which held out."""
-        fraction = share_held_out(self)
-        return KnownDivision(known, fraction, key, "targets", self._trains_on_all)
+    def _divide(self, known, key, classes=None):
+        """Return which rows are trained on and which held out: a share of each class.
+
+        Targets of which none is a class are None.
+        """
+        fraction, others = share_held_out(self), self._trains_on_all
+        return KnownDivision(known, fraction, key, "targets", others, classes)
 
     def _first_params(self, rows, state, rng):
         """Return the parameters of a new net, before the pretraining."""
@@ -334,6 +338,8 @@ class FineTuned(CallbackSupportMixin, Transformer):
             batch_size=self.pretrain_batch_size,
             **PRETRAINING,
         )
+        for rbm in rbms:
+            rbm._counts_rarer = True
         try:
             pretrain(rbms, X, tasks=tasks)
         finally:

@@ -149,4 +149,4 @@ class FineTunedClassifier(PredictedLabels, FineTuned):
         return Softmax(state["class_weight"])
 
     def _validation(self, fields, codes):
-        return validation_of(fields, codes)
+        return validation_of(fields, codes, self._state["class_weight"])

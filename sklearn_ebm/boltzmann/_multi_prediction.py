@@ -19,7 +19,6 @@ import numpy as np
 from scipy.special import expit, log_softmax, logit
 
 from .._missing import missing_values, observed_means
-from .._network import Dropout
 from .._passes import activate, multiply_by_slopes
 from .._products import product, single_threaded_blas
 from .._validation import check_rows
@@ -29,8 +28,8 @@ from ._structure import component_shapes
 
 # Largest norm of the gradient. What goes back through many steps can explode.
 LONGEST = 1.0
-# Share of the inputs, and of the labels, that a row observes in a minibatch.
-OBSERVED = 0.5
+# Share of the labels that are told in a minibatch.
+TOLD = 0.5
 # Share of the rows with a label that observe all inputs and are asked for the label: of
 # few inputs a random half does not say what all of them do, and of many, that of the
 # inputs is nearly all of the loss.
@@ -108,8 +107,8 @@ class MultiPredictionNet:
             if not rows.any():
                 continue
             start, observed = self._begin(params, X[rows], None, None)
-            *_, last = self._steps(params, start, observed, n_given)
-            even, odd, found = last
+            for last in self._steps(params, start, observed, n_given):
+                even, odd, found = last
             fields[rows] = found[:, self._classes(n_given)]
             hidden[rows] = odd if alone else even[:, self.labels.stop :]
         return [hidden, fields]
@@ -128,10 +127,11 @@ class MultiPredictionNet:
         targets : ndarray of int32 of shape (n_rows,)
             Numbers of the classes, -1 where they are not known.
 
-        masks : list of ndarray
-            Of shapes (n_rows, n_inputs) and (n_rows, 1): 0 for inputs and labels
-            that are to be predicted. Of shape (n_rows, 1): 0 for rows of which that
-            is true; others, if they have a label, are asked for nothing but this.
+        masks : list of ndarray of bool
+            Of shapes (n_rows, n_inputs) and (n_rows, 1): which inputs and labels are
+            observed; the others are to be predicted. Of shape (n_rows, 1): rows of
+            which that is not true; if they have a label, they observe all inputs and
+            are asked for nothing but this.
 
         scale : float, default=None
             By what the sum of the losses of the rows is multiplied; None takes their
@@ -178,9 +178,9 @@ class MultiPredictionNet:
         known = ~np.isnan(X)
         if masks is not None:
             labelled = targets[:, np.newaxis] >= 0
-            whole = labelled & (masks[2] > 0)
-            known &= whole | (masks[0] > 0)
-            told = labelled & ~whole & (masks[1] > 0)
+            whole = labelled & masks[2]
+            known &= whole | masks[0]
+            told = labelled & ~whole & masks[1]
             on = targets[:, np.newaxis] == np.arange(len(self.class_weight))
             observed[:, self.labels] = told
             np.copyto(start[:, self.labels], on, where=told)
@@ -278,6 +278,32 @@ class MultiPredictionNet:
         return [gW, gc, gb]
 
 
+class Observed:
+    """Draws what rows of minibatches observe (see `MultiPredictionNet`).
+
+    A row observes any share of its inputs, each as probable: a net that has always
+    seen half of them takes what it misses for evidence.
+
+    Parameters
+    ----------
+    n_inputs : int
+        Number of inputs.
+
+    key : int
+        Determines, with the number of the step, what is drawn.
+    """
+
+    def __init__(self, n_inputs, key):
+        self.n_inputs, self.key = n_inputs, key
+
+    def masks(self, n_rows, step):
+        """Return the masks of a minibatch."""
+        rng = np.random.default_rng([self.key, step])
+        shares, told, whole = rng.random((3, n_rows, 1), np.float32)
+        inputs = rng.random((n_rows, self.n_inputs), np.float32) < shares
+        return [inputs, told < TOLD, whole < WHOLE]
+
+
 def _softmax(fields):
     """Probabilities of classes with these fields, a row for every row."""
     # (At every step: what SciPy's looks at first is some percent of a minibatch.)
@@ -356,9 +382,7 @@ class MultiPrediction:
 
     def masks(self, model, state):
         """Return what draws which inputs and labels are observed."""
-        sizes = [model.n_features_in_, 1, 1]
-        rates = [1 - OBSERVED, 1 - OBSERVED, 1 - WHOLE]
-        return Dropout(rates, sizes, state["key"], state["params"][0].dtype)
+        return Observed(model.n_features_in_, state["key"])
 
     def public(self, model, params, state):
         """Return the public attributes of a machine with these parameters."""

@@ -178,13 +178,18 @@ class PredictedLabels(ClassifierMixin):
         return scores.astype(dtype, copy=False)
 
 
-def validation_of(scores, codes):
+def validation_of(scores, codes, class_weight=None):
     """Say how well scores of rows, as `_label_scores` returns them, tell their labels.
 
     These labels, numbers of the columns of the scores, are held out of the training.
+    Each counts with the weight of its class.
     """
     own = log_softmax(scores, axis=1)[np.arange(len(codes)), codes]
+    right = scores.argmax(axis=1) == codes
+    weights = None if class_weight is None else np.asarray(class_weight, float)[codes]
+    if weights is not None and not weights.any():
+        weights = None  # Where no label counts, all are counted.
     return {
-        "validation_log_likelihood": float(own.mean(dtype=float)),
-        "validation_accuracy": float((scores.argmax(axis=1) == codes).mean()),
+        "validation_log_likelihood": float(np.average(own.astype(float), 0, weights)),
+        "validation_accuracy": float(np.average(right, 0, weights)),
     }

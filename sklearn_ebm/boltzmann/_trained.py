@@ -82,6 +82,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
     _n_pretrained = 0
     # Whether it is more than a part of a net, which need not be a good model.
     _stands_alone = True
+    # Whether, not centred, it learns from bits that are mostly on as from what is off.
+    _counts_rarer = False
 
     @undo_if_nothing_learned
     @with_callbacks
@@ -308,6 +310,15 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         self.history_ = {"learning_rate": [], "seconds": [], "weight_norm": []}
         self.__dict__.pop("h_samples_", None)
         return division
+
+    def _subtracted(self, means, bits=True):
+        """What the kernel subtracts from visible units of these means.
+
+        `bits` says which of them are bits.
+        """
+        if self.centering:
+            return means
+        return np.where(bits & (means > 0.5), 1.0, 0.0) if self._counts_rarer else 0.0
 
     def _go_on(self, X, rows, n_seen):
         """Take rows into the mean of the n_seen rows before them.

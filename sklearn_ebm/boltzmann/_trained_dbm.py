@@ -151,8 +151,11 @@ class TrainedDBM(Trained, FittedDBM):
         state, columns = self._state, self._columns()
         n_latent = len(state["latent_offset"])
         n_odd, _ = state["components"].shape
-        offset = scaled_offset(state)
-        offset = np.concatenate([offset, state["latent_offset"]])
+        bits = are(columns.kinds, Kind.BERNOULLI)
+        offset = np.zeros(len(bits) + n_latent)
+        offset[: len(bits)] = self._subtracted(scaled_offset(state), bits)
+        if self.centering:
+            offset[len(bits) :] = state["latent_offset"]
         variance = scaled_variance(state)
         padding = 0, n_latent
         field = None
@@ -175,7 +178,7 @@ class TrainedDBM(Trained, FittedDBM):
             state["intercept_hidden"],
             state["intercept_visible"],
             state["log_variance"],
-            visible_offset=offset if self.centering else 0.0,
+            visible_offset=offset,
             hidden_offset=state["hidden_offset"] if self.centering else 0.0,
             gaussian=np.pad(columns.gaussian, padding),
             learned=np.pad(columns.learned, padding),

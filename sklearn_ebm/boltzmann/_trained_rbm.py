@@ -75,7 +75,7 @@ class TrainedRBM(Trained, FittedRBM):
             state["components"],
             state["intercept_hidden"],
             state["intercept_visible"],
-            visible_offset=state["visible_offset"] if self.centering else 0.0,
+            visible_offset=self._subtracted(state["visible_offset"]),
             hidden_offset=state["hidden_offset"] if self.centering else 0.0,
             **settings,
         )

@@ -423,7 +423,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             state["intercept_hidden"],
             state["intercept_visible"],
             state["log_variance"],
-            visible_offset=offset if self.centering else 0.0,
+            visible_offset=self._subtracted(offset, are(columns.kinds, Kind.BERNOULLI)),
             hidden_offset=state["hidden_offset"] if self.centering else 0.0,
             gaussian=columns.gaussian,
             learned=columns.learned,

@@ -61,6 +61,7 @@ class Unrolled:
         dbm._greedy_chains_persist = PRETRAINING["persistent"]
         dbm._title = f"{type(model).__name__}, pretraining"
         dbm._stands_alone = False
+        dbm._counts_rarer = True
         try:
             with tasks.around(dbm):
                 dbm.fit(X)

@@ -125,9 +125,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         from those of the last one. `partial_fit` does not support it.
 
     validation_fraction : float, default=0.1
-        Share of the labelled rows that `early_stopping` holds out, by a permutation
-        drawn from `random_state`; the same ones when `fit` goes on with the same
-        data.
+        Share of the labelled rows, and of those of each class, that `early_stopping`
+        holds out, by a permutation drawn from `random_state`; the same ones when `fit`
+        goes on with the same data.
 
     n_iter_no_change : int, default=5
         Number of epochs in a row without progress after which an early-stopped fit
@@ -207,7 +207,13 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
     For a row without a label the positive phase weighs the hidden units under every
     label with ``p(y|v)``, rather than drawing a label: the same gradient on average,
     with less noise and at no cost, since all of it is at hand. Its chain starts at a
-    label drawn from ``p(y|v)``.
+    label drawn from ``p(y|v)``. Where fewer than one row of a minibatch has a label in
+    the mean, steps of the hybrid objective are as many times shorter: let minibatches
+    be so large that most of them hold a label.
+
+    Steps are those of a model whose features are centred at `visible_mean_`, as those
+    of `BernoulliRBM` are: what is learned does not depend on which of two values is
+    called 1, and features that never vary change nothing.
 
     References
     ----------
@@ -473,7 +479,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         rng = check_random_state(self.random_state)
         key = self._state["key"] if goes_on else random_key(rng)
         known = codes >= 0
-        division = KnownDivision(known, share_held_out(self), key, "labels", True)
+        fraction = share_held_out(self)
+        division = KnownDivision(known, fraction, key, "labels", True, codes)
         if not goes_on:
             self._initialise(X, rows, codes, classes, division, key, rng)
         return X, rows, codes, division
@@ -551,6 +558,12 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             chains = self._chains()
         n_labels = np.count_nonzero(codes[division.training] >= 0)
         rows_a_label = division.n_rows / n_labels if n_labels else 0.0
+        # A row counts as much as a whole minibatch at most: where labels are rarer, all
+        # steps are as much shorter, along the same gradient in the mean.
+        most = min(self.batch_size, division.n_rows)
+        if discriminative and rows_a_label > most:
+            generative *= most / rows_a_label
+            rows_a_label = most
         trainer = ClassifierTrainer(
             rows,
             codes,
@@ -562,6 +575,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             # scaled once for all, estimates their mean without bias.
             discriminative=discriminative * rows_a_label,
             generative=generative,
+            offset=state["visible_mean"],
             n_gibbs_steps=self.n_gibbs_steps,
             chains=chains,
         )

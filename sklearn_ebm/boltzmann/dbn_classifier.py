@@ -123,9 +123,9 @@ class DBNClassifier(FineTunedClassifier):
         support it.
 
     validation_fraction : float, default=0.1
-        Share of the rows with labels that `early_stopping` holds out, by a
-        permutation drawn from `random_state`; the same ones when `fit` goes on with
-        the same data.
+        Share of the rows with labels, and of those of each class, that
+        `early_stopping` holds out, by a permutation drawn from `random_state`; the
+        same ones when `fit` goes on with the same data.
 
     n_iter_no_change : int, default=10
         Number of epochs in a row without progress after which an early-stopped fit
@@ -204,7 +204,8 @@ class DBNClassifier(FineTunedClassifier):
         "seconds" of training, "loss" (cross-entropy in nats, and the penalty; the mean
         over the training rows, each as it was just before the step that it contributed
         to). With `early_stopping` also "validation_log_likelihood" (nats a row) and
-        "validation_accuracy", of the rows held out. NaN where there is no such number.
+        "validation_accuracy", of the rows held out, each with the weight of its class.
+        NaN where there is no such number.
         With "generative" it is that of the top: the `history_` of `RBMClassifier`.
 
     loss_curve_ : list of float

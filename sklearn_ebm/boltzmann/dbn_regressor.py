@@ -392,7 +392,7 @@ class DBNRegressor(RegressorMixin, FineTuned):
             values = (values - state["y_mean"]) / state["y_scale"]
         return values, np.ones(len(y), bool)
 
-    def _divide(self, known, key):
+    def _divide(self, known, key, targets):
         division = super()._divide(known, key)
         if len(division.held_out) == 1:
             raise ValueError(
