@@ -21,6 +21,8 @@ TASKS = "epoch", "pass"
 IDLE = 0.01
 # Largest standard deviation of the means of units that are as good as constant.
 LEAST_DEVIATION = 0.02
+# What may help where bits, of real features, have next to nothing to tell.
+REAL_FEATURES = "standardized data with visible='gaussian'"
 # A machine of many units may well have so large a share of idle ones.
 IDLE_SHARE = 0.05
 
@@ -217,7 +219,7 @@ class Monitor:
             )
 
 
-def warn_of_constant_units(layer, means, remedy, least=LEAST_DEVIATION):
+def warn_of_constant_units(layer, means, remedies, least=LEAST_DEVIATION):
     """Warn if no unit of a layer tells rows apart.
 
     Parameters
@@ -228,8 +230,8 @@ def warn_of_constant_units(layer, means, remedy, least=LEAST_DEVIATION):
     means : ndarray of shape (n_rows, n_units)
         Means of its units, given rows of the training data.
 
-    remedy : str
-        What may help, beside more epochs and real units.
+    remedies : list of str
+        What may help, beside more epochs; at least one.
 
     least : float, default=LEAST_DEVIATION
         Standard deviation of the means of a unit that tells rows apart.
@@ -238,18 +240,23 @@ def warn_of_constant_units(layer, means, remedy, least=LEAST_DEVIATION):
     if len(means) > 1 and most < least:
         warn(
             f"The {layer} hardly tells rows apart: over {len(means)} training rows no "
-            f"unit's mean has a standard deviation above {most:.2g}. Try more epochs, "
-            f"standardized data with visible='gaussian', or {remedy}.",
+            f"unit's mean has a standard deviation above {most:.2g}. Try "
+            f"{', '.join(['more epochs', *remedies[:-1]])}, or {remedies[-1]}.",
             ConvergenceWarning,
         )
 
 
 def warn_of_constant_top(transformer, means):
     """Warn if no feature of the top layer tells rows apart: the last of `means`."""
+    remedies = [REAL_FEATURES]
+    if transformer.output == "top":
+        remedies += [
+            "output='all'; and scale the features before what minds their scale"
+        ]
     warn_of_constant_units(
         f"top layer of {title(transformer)}",
         means[:, -len(transformer.components_[-1]) :],
-        "output='all'; and scale the features before what minds their scale",
+        remedies,
     )
 
 

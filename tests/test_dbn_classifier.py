@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from scipy.special import expit, softmax
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.preprocessing import StandardScaler, minmax_scale
 from threadpoolctl import threadpool_limits
@@ -418,6 +419,20 @@ def test_features_whose_scale_kills_a_net_are_warned_of(kind, solver):
     assert not found["scaled"]
     if solver == "sgd":
         assert found["raw"]
+
+
+def test_what_helps_is_what_there_is(digits, labels):
+    X = np.tile(digits[:1], (60, 1))
+    text = "over 60 training rows .* Try more epochs, {}$"
+    predicting = DBMClassifier((4,), objective="multi_prediction", n_iter=1)
+    everything = DBNTransformer((4, 3), output="all", n_iter=1)
+    for model, remedies in [
+        (predicting, "or features on one scale."),
+        (everything, "or standardized data with visible='gaussian'."),
+        (clone(everything).set_params(output="top"), ".*, or output='all'; and .*"),
+    ]:
+        with pytest.warns(ConvergenceWarning, match=text.format(remedies)):
+            model.fit(X, labels[:60])
 
 
 def test_a_fit_settles_the_scale_of_targets(digits, labels):

@@ -39,6 +39,13 @@ def test_likelihood_close_to_that_of_complete_data(digits, holes):
     assert latent > score(imputed)
 
 
+def test_a_seed_and_its_generator_give_one_model(holes):
+    X, _ = holes
+    rbm = BernoulliRBM(4, n_iter=1, missing="latent", random_state=0).fit(X[:100])
+    state = np.random.RandomState(0)
+    assert_same_model(clone(rbm).set_params(random_state=state).fit(X[:100]), rbm)
+
+
 @floats
 def test_nothing_missing_changes_nothing(dtype, digits):
     X = digits[:200].astype(dtype)

@@ -365,11 +365,11 @@ def test_missing_values_are_refused_elsewhere():
         ),
         (
             [("a", [0, 1], "bernoulli", 2), ("b", [1, 2, 3, 4], "bernoulli", 2)],
-            r"not columns \[1, 2, 3, 4\] more than once",
+            r"not columns \[1\] more than once",
         ),
         (
             [("a", [0, 0, 1], "bernoulli", 2), ("b", [2, 3, 4], "bernoulli", 2)],
-            r"modalities must name .* \[0, 0, 1\] more than once",
+            r"modalities must name .* \[0\] more than once",
         ),
         ([("a", [0, 1, 3], "bernoulli", 2)], r"also columns \[2, 4\]"),
         (

@@ -212,6 +212,18 @@ def test_relevance_determination_finds_the_components():
     assert ProbabilisticPCA("ard").fit(noise).n_components_ == 0
 
 
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("shape", [(12, 30), (30, 60), (30, 300)], ids=str)
+def test_relevance_determination_of_fewer_rows_than_features(shape, missing):
+    # Every row could have a component of its own, and no noise.
+    # (With a third missing, components of 60 and 40 are hard to find in 300 features.)
+    X, _ = simulated(*shape, [200.0, 150.0])
+    model = ProbabilisticPCA("ard", missing="latent" if missing else "raise")
+    model.fit(with_holes(X) if missing else X)
+    assert model.n_components_ == 2
+    assert 0.7 < model.noise_variance_ < 1.3
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("unit", [1e150, 1e-150])
 def test_relevance_determination_does_not_ask_for_the_unit(unit):

@@ -233,19 +233,18 @@ def places_of(lists, n_features, parameter):
 
     `parameter` is the one that the lists of columns come from, for errors.
     """
-    places = np.full(n_features, -1)
+    places, named = np.empty(n_features, int), np.zeros(n_features, int)
     for number, columns in enumerate(lists):
-        if (places[columns] >= 0).any() or len(set(columns)) < len(columns):
-            raise ValueError(
-                f"{parameter} must name every column once, not columns "
-                f"{columns.tolist()} more than once."
-            )
         places[columns] = number
-    missed = np.flatnonzero(places < 0).tolist()
-    if missed:
-        raise ValueError(
-            f"{parameter} must name every column once, also columns {missed}."
-        )
+        np.add.at(named, columns, 1)
+    for fault, text in [
+        (named > 1, "not columns {} more than once"),
+        (named == 0, "also columns {}"),
+    ]:
+        if fault.any():
+            columns = np.flatnonzero(fault).tolist()
+            text = text.format(columns)
+            raise ValueError(f"{parameter} must name every column once, {text}.")
     return places
 
 

@@ -21,7 +21,7 @@ from .._training import (
 )
 from .._transformer import Transformer
 from .._validation import check_rows, dense, random_key, title
-from ..monitoring import enter_epoch, warn_of_constant_units
+from ..monitoring import REAL_FEATURES, enter_epoch, warn_of_constant_units
 from ._fine_tuning_run import FineTuning
 from ._net_starts import random_params, spread_fields
 from ._stack import LayerTasks, new_stack, one_a_layer, pretrain, recognition
@@ -167,7 +167,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
             warn_of_constant_units(
                 f"last hidden layer of {title(self)}",
                 outputs(self._network(self._state), self._params(), some, hidden=True),
-                "features on one scale",
+                self._remedies(),
                 DEAD,
             )
         callbacks.call_on_fit_task_end(
@@ -351,6 +351,10 @@ class FineTuned(CallbackSupportMixin, Transformer):
                 params = [np.array(each, dtype, order="C") for each in params]
                 self._state["params"] = params
                 self._publish()
+
+    def _remedies(self):
+        """What may help a net whose last hidden layer is dead."""
+        return [REAL_FEATURES, "features on one scale"]
 
     def _spread(self, X):
         """Let the pretrained hidden layers vary as those of a net must to learn."""

@@ -18,7 +18,7 @@ from .._rows import Rows
 from .._training import Run
 from .._validation import check_restored, check_rows
 from ..layered import Layered
-from ..monitoring import warn_of_constant_units
+from ..monitoring import REAL_FEATURES, warn_of_constant_units
 from ..units import Gaussian
 from ._fitted_classifier import scores_of
 from ._sampling import PASS_KEY
@@ -135,7 +135,7 @@ def _warn_of_constant_labels(model, top, H, dtype):
     warn_of_constant_units(
         f"layer of labels of {type(model).__name__}",
         softmax(scores, axis=1),
-        "one hidden layer",
+        [REAL_FEATURES, "one hidden layer"],
     )
 
 

@@ -280,7 +280,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             n_drawn = self._state["step"] * N_FIRST_SWEEPS
             key = self._state["key"] ^ MISSING_KEY
             return DrawnValues(key, n_drawn, self._layered())
-        return DrawnValues(random_key(self.random_state))
+        # (Seen, not taken: a seed and its RandomState draw the same parameters next.)
+        return DrawnValues(random_key(deepcopy(check_random_state(self.random_state))))
 
     def _dtype(self):
         """Dtype of the model that training goes on from."""

@@ -323,7 +323,13 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         super()._check_parameters()
         hidden = as_unit(self.hidden)
         if not self._asks_for_bits:
-            hidden.kernel(self.n_components)  # refuses parts of blocks
+            try:
+                hidden.kernel(self.n_components)  # refuses parts of blocks
+            except ValueError as error:
+                raise ValueError(
+                    f"n_components={self.n_components} does not suit "
+                    f"hidden={self.hidden!r}: {error}"
+                ) from error
         means = Interval(Real, *range_of(hidden), closed="neither")
         target = self.sparsity_target
         if target is not None and not means.is_satisfied_by(target):

@@ -403,6 +403,11 @@ class DBMClassifier(FineTunedClassifier):
         if self._way is UNROLLED:
             super()._spread(X)
 
+    def _remedies(self):
+        remedies = super()._remedies()
+        # (Multi-prediction is of bits.)
+        return remedies if self._way is UNROLLED else remedies[1:]
+
     def _offsets(self, inputs):
         return super()._offsets(inputs) if self._way is UNROLLED else ()
 
