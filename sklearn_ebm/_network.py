@@ -77,6 +77,9 @@ class Network:
         the objective.
     """
 
+    # Which weights of the first layer there are, where not all of them (see `Descent`).
+    connected = None
+
     def __init__(self, output, weight_decay=0.0):
         self.output, self.weight_decay = output, weight_decay
         self.n_threads = 0  # as many as there are, unless training says how many
@@ -410,6 +413,8 @@ class Descent:
                 -offset, db[np.newaxis], a_turned=True, out=dW, beta=1.0,
                 n_threads=self.network.n_threads,
             )  # fmt: skip
+            if self.network.connected is not None:
+                dW *= self.network.connected
 
     def _fields_at_offsets(self):
         """What weights make of the offsets."""

@@ -18,6 +18,7 @@ from sklearn_ebm.boltzmann._multi_prediction import (
     Observed,
     _softmax,
 )
+from sklearn_ebm.layered import connections
 
 N_INPUTS, N_CLASSES = 5, 3
 WEIGHTS = np.array([1.0, 2.0, 0.5])
@@ -346,6 +347,30 @@ def test_steps_of_prediction_are_not_kept(digits, labels):
     assert peaks[1] < 1.2 * peaks[0]
 
 
+@pytest.mark.parametrize("solver", ["sgd", "adam"])
+def test_layers_that_are_not_neighbours_stay_unconnected(solver, digits, labels):
+    sizes = (6, 5, 4, 3)
+    model = DBMClassifier(sizes, objective="multi_prediction", solver=solver)
+    model.set_params(n_iter=2, random_state=0).fit(digits[:100], labels[:100])
+    apart = ~connections([74, *sizes])
+    assert apart.any()
+    assert (model._state["params"][0][apart] == 0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["sgd", "adam"])
+def test_inputs_that_are_always_on_cost_nothing(solver, digits, labels):
+    model = DBMClassifier((40, 30), objective="multi_prediction", solver=solver)
+    model.set_params(n_iter=15, random_state=0)
+    scores = []
+    for more in (0, 300):
+        X = np.hstack([digits, np.ones((len(digits), more))])
+        model.fit(X[:1200], labels[:1200])
+        scores.append(model.score(X[1200:], labels[1200:]))
+    assert scores[0] > 0.8
+    assert scores[1] > scores[0] - 0.05
+
+
 @pytest.mark.slow
 def test_what_is_missing_is_no_evidence(digits, labels):
     model = DBMClassifier((40, 30), objective="multi_prediction", random_state=0)
@@ -357,8 +382,9 @@ def test_what_is_missing_is_no_evidence(digits, labels):
         losses.append(log_loss(y, model.predict_proba(some)))
     assert losses[0] < 0.5
     assert losses == sorted(losses)
-    # Nothing more is known than how frequent the classes are: log 10 nats.
-    assert losses[-1] < 2.6
+    # Nothing more is known than how frequent the classes are: log 10 = 2.3 nats. (Of a
+    # net that has always seen half of the inputs it is 4.9.)
+    assert losses[-1] < 3
 
 
 @pytest.mark.slow

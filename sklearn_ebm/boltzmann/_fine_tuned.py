@@ -362,6 +362,15 @@ class FineTuned(CallbackSupportMixin, Transformer):
         params = self._state["params"]
         spread_fields(params, some_rows(inputs))
 
+    @property
+    def _centred(self):
+        """Whether steps are those of a net whose units enter less their means.
+
+        Adam moves all weights of a unit about as far, and with them whatever its inputs
+        have in common, by which they are many times as sensitive.
+        """
+        return self._solver == "adam"
+
     def _offsets(self, inputs):
         """Means of some inputs and of what hidden layers make of them now."""
         params = self._state["params"]

@@ -23,14 +23,13 @@ class FineTuning:
         # The name in the state of what the optimiser remembers, if it does.
         self.memory = {"adam": "moments", "sgd": "velocity"}.get(model._solver)
         self.offsets = {}
-        if model._solver == "adam":
-            optimiser = Adam(params, state.get("moments"))
-            # It moves all weights of a unit about as far, and with them whatever its
-            # inputs have in common, by which they are many times as sensitive.
+        if model._centred:
             offsets = state.get("offsets")
             if offsets is None:
                 offsets = model._offsets(X[some_rows(division.training)])
             self.offsets = {"offsets": offsets}
+        if model._solver == "adam":
+            optimiser = Adam(params, state.get("moments"))
         else:
             optimiser = Momentum(
                 params, model.momentum, model.nesterov, state.get("velocity")

@@ -363,6 +363,14 @@ class MultiPrediction:
     def pretrain(self, model, X, rng, tasks):
         """The machine is trained with the labels from the first."""
 
+    def offsets(self, model, X):
+        """Return what even units are about: inputs as in rows X, others as at first."""
+        known, classes = ~np.isnan(X), model._state["n_outputs"]
+        means = np.where(known, X, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        n_latent = len(model._state["params"][0]) - len(means) - classes
+        others = np.full(classes, 1 / classes), np.full(n_latent, BITS_RATE)
+        return [np.concatenate([means, *others]).astype(model._state["params"][0].dtype)]
+
     def inputs(self, model, X, training):
         """Return what the net is given of rows of data."""
         return X

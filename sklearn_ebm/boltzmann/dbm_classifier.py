@@ -408,8 +408,16 @@ class DBMClassifier(FineTunedClassifier):
         # (Multi-prediction is of bits.)
         return remedies if self._way is UNROLLED else remedies[1:]
 
+    @property
+    def _centred(self):
+        # (The fields of such a machine change with all its inputs together, whatever
+        # the solver: none was pretrained.)
+        return super()._centred or self._way is not UNROLLED
+
     def _offsets(self, inputs):
-        return super()._offsets(inputs) if self._way is UNROLLED else ()
+        if self._way is UNROLLED:
+            return super()._offsets(inputs)
+        return self._way.offsets(self, inputs)
 
     def _read(self, X, reset=False):
         way = WAYS[self.objective] if reset else self._way
