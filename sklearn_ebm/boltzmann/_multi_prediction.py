@@ -365,11 +365,13 @@ class MultiPrediction:
 
     def offsets(self, model, X):
         """Return what even units are about: inputs as in rows X, others as at first."""
-        known, classes = ~np.isnan(X), model._state["n_outputs"]
-        means = np.where(known, X, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-        n_latent = len(model._state["params"][0]) - len(means) - classes
-        others = np.full(classes, 1 / classes), np.full(n_latent, BITS_RATE)
-        return [np.concatenate([means, *others]).astype(model._state["params"][0].dtype)]
+        known, n_classes = ~np.isnan(X), model._state["n_outputs"]
+        weights = model._state["params"][0]
+        means = np.full(len(weights), BITS_RATE, weights.dtype)
+        n_known = np.maximum(known.sum(axis=0), 1)
+        means[: X.shape[1]] = np.where(known, X, 0).sum(axis=0) / n_known
+        means[X.shape[1] :][:n_classes] = 1 / n_classes
+        return [means]
 
     def inputs(self, model, X, training):
         """Return what the net is given of rows of data."""
