@@ -50,8 +50,12 @@ def rows_to_hold_out(rows, fraction, key, of, classes=None):
         return rng.permutation(rows)[:n_held_out]
     order = rng.permutation(len(rows))
     order = order[np.argsort(classes[order], kind="stable")]
+    # (The only row of a class is to be learned from.)
+    several = np.bincount(classes)[classes[order]] > 1
+    if several.sum() >= n_held_out:
+        order = order[several]
     # One out of every so many in a row.
-    places = (np.arange(n_held_out) + rng.random()) * (len(rows) / n_held_out)
+    places = (np.arange(n_held_out) + rng.random()) * (len(order) / n_held_out)
     return rows[order[places.astype(int)]]
 
 

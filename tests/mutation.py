@@ -1345,8 +1345,8 @@ MUTATIONS = [
     Mutation(
         "greedy layers start from biases of units that hear twice",
         "boltzmann/_dbm_pretraining.py",
-        "        elif part.k:\n",
-        "        elif False:\n",
+        "    elif part.k:\n",
+        "    elif False:\n",
         tests=("tests/test_dbm_fit.py",),
     ),
     Mutation(

@@ -427,7 +427,7 @@ def test_what_helps_is_what_there_is(digits, labels):
     predicting = DBMClassifier((4,), objective="multi_prediction", n_iter=1)
     everything = DBNTransformer((4, 3), output="all", n_iter=1)
     for model, remedies in [
-        (predicting, "or features on one scale."),
+        (predicting, "or objective='fine_tuning'."),
         (everything, "or standardized data with visible='gaussian'."),
         (clone(everything).set_params(output="top"), ".*, or output='all'; and .*"),
     ]:

@@ -539,6 +539,8 @@ def test_idle_units_are_warned_of(hidden, dead, saturated, digits):
     wanted = f"Of the 3 hidden units of BernoulliRBM, {dead} are dead and {saturated} "
     with pytest.warns(ConvergenceWarning, match=wanted) as caught:
         idle_model(hidden).fit(digits)
+    # (Of the features such a machine knows nothing, which another warning says.)
+    caught = [each for each in caught if "far from the data" not in str(each.message)]
     assert len(caught) == 1
     assert caught[0].filename == __file__
     assert "500 training rows" in str(caught[0].message)

@@ -10,8 +10,11 @@ import scipy.sparse as sp
 from scipy.special import expit, log_softmax, logsumexp, softmax
 from scipy.stats import chi2
 from sklearn.base import clone
+from sklearn.datasets import make_circles
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import minmax_scale
 from threadpoolctl import threadpool_limits
 
 from common import (
@@ -518,14 +521,28 @@ def test_a_rare_label_counts_as_much_as_a_minibatch_at_most(
     found = {}
 
     def spy(*args, **settings):
-        found.update(settings)
-        return ClassifierTrainer(*args, **settings)
+        found.update(settings, trainer=ClassifierTrainer(*args, **settings))
+        return found["trainer"]
 
     monkeypatch.setattr("sklearn_ebm.boltzmann.classifier.ClassifierTrainer", spy)
     settings = {"objective": "hybrid", "alpha": 1.0, "unlabeled": -1, "n_iter": 1}
-    RBMClassifier(5, batch_size=batch_size, **settings).fit(digits[:400], y)
+    model = RBMClassifier(5, batch_size=batch_size, weight_decay=0.1, **settings)
+    model.fit(digits[:400], y)
     assert found["discriminative"] == factor
     assert found["generative"] == alpha
+    assert found["trainer"].weight_decay == pytest.approx(0.1 * alpha)
+
+
+def test_labels_that_nothing_tells_apart_are_warned_of():
+    X, y = make_circles(300, noise=0.1, factor=0.5, random_state=0)
+    X, text = minmax_scale(X), "layer of labels of RBMClassifier hardly tells rows"
+    model = RBMClassifier(20, objective="generative", n_iter=20, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=text):
+        model.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.set_params(objective="discriminative").fit(X, y)
+        model.fit(X[y == 1], y[y == 1])  # of one class
 
 
 @pytest.mark.slow
@@ -1025,6 +1042,17 @@ def test_a_share_of_each_class_is_held_out(n, fraction, labels):
         found.update(rows)
     # Any row may be.
     assert len(found) > 0.75 * n
+
+
+def test_the_only_row_of_a_class_is_trained_on():
+    labels = np.repeat([0, 1, 2, 3], [57, 1, 1, 1])
+    for key in range(50):
+        rows = KnownDivision(labels >= 0, 0.1, key, "labels", True, labels).held_out
+        assert len(rows) == 6
+        assert (labels[rows] == 0).all()
+    # Unless there are no other rows.
+    every = np.arange(20)
+    assert len(KnownDivision(every >= 0, 0.1, 0, "labels", True, every).held_out) == 2
 
 
 def test_early_stopping_needs_labels_on_either_side(digits, labels):

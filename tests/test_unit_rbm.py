@@ -17,6 +17,7 @@ from sklearn.datasets import (
     load_iris,
     load_sample_images,
     load_wine,
+    make_blobs,
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.image import extract_patches_2d
@@ -1175,6 +1176,20 @@ def test_chains_of_hidden_units_without_bounds_jump(hidden):
         model.set_params(learning_rate=0.01 if hidden == "poisson" else 0.1).fit(X)
         log_z = log_partition(model, "exact")
         assert log_likelihood(model, X, log_z).value > independent - 5
+
+
+def test_few_hidden_states_tell_exactly_how_bad_a_model_is():
+    # No row says so: what has the probability lies between clusters, or is wide.
+    X = make_blobs(400, 3, centers=6, random_state=1)[0]
+    model = GaussianRBM(6, persistent=False, n_iter=100, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="set persistent=True") as caught:
+        model.fit(X)
+    said = re.search(r"is (-[\d.]+) nats", str(caught[-1].message))
+    rows = X[np.linspace(0, 399, 32).astype(int)]
+    assert float(said[1]) == pytest.approx(model.score(rows), rel=0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.set_params(persistent=True).fit(X)
 
 
 @pytest.mark.parametrize("hidden", ["bernoulli", *UNBOUNDED])

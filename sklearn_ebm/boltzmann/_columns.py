@@ -36,7 +36,7 @@ RANGES = {
 BLOCK_ROUNDING = 0.1
 # Each code is a column of dense rows: numbers beyond are no codes, but identifiers or
 # times, whose columns no memory holds.
-MOST_CODES = 2**20
+MOST_CODES = 2**16
 
 
 class Columns:
@@ -402,4 +402,9 @@ def _count_categories(X, codes):
                 f"0, 1, ... and below {MOST_CODES}: OrdinalEncoder makes them."
             )
         counts[column] = 1 + max(0, int(part.max())) if part.size else 1
+    if counts.sum() > MOST_CODES:
+        raise ValueError(
+            f"The columns of codes have {counts.sum()} categories together, each of "
+            f"which takes a visible unit; at most {MOST_CODES} are possible."
+        )
     return counts

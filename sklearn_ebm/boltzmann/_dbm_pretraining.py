@@ -56,16 +56,13 @@ def pretrain(estimator, X, rows, division, epochs):
     """
     key = estimator._state["key"]
     for part in _parts(estimator, rows.n_columns):
-        if estimator._of_centred_bits():
-            part.start(_kinds(estimator, part), rows.column_means, division.n_rows)
-        elif part.k:
-            # The bias from below is that of units which hear their input twice.
-            part.lower_bias[...] = log_odds(rows.column_means, division.n_rows)
-        trainer = _trainer(estimator, rows, part)
-        run = Run(trainer, division)
         for epoch in range(estimator.pretrain_n_iter):
             if next(epochs, None) is None:
                 return
+            if epoch == 0:
+                _set_biases(estimator, part, rows, division)
+                trainer = _trainer(estimator, rows, part)
+                run = Run(trainer, division)
             rates = minibatch_rates(
                 _learning_rate(estimator, part.k),
                 estimator.learning_rate_schedule,
@@ -251,6 +248,15 @@ def _chains(estimator, fields, key):
     n_chains = estimator.n_chains or estimator.batch_size
     fields, units = np.tile(fields, (n_chains, 1)), BERNOULLI.kernel(len(fields))
     return evaluate(units, fields, Wanted.DRAWS, key=key)
+
+
+def _set_biases(estimator, part, rows, division):
+    """Let the biases of a part be those that its training begins with."""
+    if estimator._of_centred_bits():
+        part.start(_kinds(estimator, part), rows.column_means, division.n_rows)
+    elif part.k:
+        # The bias from below is that of units which hear their input twice.
+        part.lower_bias[...] = log_odds(rows.column_means, division.n_rows)
 
 
 def _way_up(trainer, dtype, up):

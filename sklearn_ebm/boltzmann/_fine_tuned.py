@@ -163,13 +163,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         with keeping(self, run):
             self._fine_tune(run, callbacks, given)
         if self.n_iter:
-            some = self._inputs(some_rows(X))
-            warn_of_constant_units(
-                f"last hidden layer of {title(self)}",
-                outputs(self._network(self._state), self._params(), some, hidden=True),
-                self._remedies(),
-                DEAD,
-            )
+            self._warn_of_faults(self._inputs(some_rows(X)))
         callbacks.call_on_fit_task_end(
             estimator=self, **given, reconstruction_attributes=dict
         )
@@ -352,9 +346,14 @@ class FineTuned(CallbackSupportMixin, Transformer):
                 self._state["params"] = params
                 self._publish()
 
-    def _remedies(self):
-        """What may help a net whose last hidden layer is dead."""
-        return [REAL_FEATURES, "features on one scale"]
+    def _warn_of_faults(self, some):
+        """Warn if the net is none, by some of its inputs."""
+        warn_of_constant_units(
+            f"last hidden layer of {title(self)}",
+            outputs(self._network(self._state), self._params(), some, hidden=True),
+            [REAL_FEATURES, "features on one scale"],
+            DEAD,
+        )
 
     def _spread(self, X):
         """Let the pretrained hidden layers vary as those of a net must to learn."""

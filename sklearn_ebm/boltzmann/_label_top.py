@@ -6,7 +6,7 @@ label. An estimator keeps the arrays of all, from which `top_of` builds that mac
 """
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import expit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
@@ -18,9 +18,10 @@ from .._rows import Rows
 from .._training import Run
 from .._validation import check_restored, check_rows
 from ..layered import Layered
-from ..monitoring import REAL_FEATURES, warn_of_constant_units
+from ..monitoring import REAL_FEATURES
 from ..units import Gaussian
 from ._fitted_classifier import scores_of
+from ._predicted_labels import warn_of_constant_labels
 from ._sampling import PASS_KEY
 from ._stack import FIRST_ROWS, LayerTasks, new_stack, pretrain, recognition
 from ._structure import check_structure
@@ -113,8 +114,12 @@ def train(model, X, y, classes=None, callbacks=None):
             H = means_below(below, X_checked, dtype)
             with tasks.around(top):
                 (top.partial_fit if one_pass else top.fit)(H, labels, **more)
-            if not one_pass and model.n_iter and len(top.classes_) > 1:
-                _warn_of_constant_labels(model, top, H, dtype)
+            if not one_pass and model.n_iter:
+                # (`predict_proba` would warn of their values once more.)
+                some = some_rows(H)
+                scores, _ = scores_of(some, Rows(some, dtype), top._parameters())
+                remedies = [REAL_FEATURES, "one hidden layer"]
+                warn_of_constant_labels(model, scores, remedies)
     except KeyboardInterrupt:
         if not goes_on and all(hasattr(rbm, "components_") for rbm in rbms):
             below = _parameters(rbms, dtype)
@@ -125,18 +130,6 @@ def train(model, X, y, classes=None, callbacks=None):
         # nothing still has the label biases of the net, weights of classes and all.)
         if hasattr(top, "components_") and top.intercept_label_ is not weighted:
             _store(model, rbms, top, targets, goes_on)
-
-
-def _warn_of_constant_labels(model, top, H, dtype):
-    """Warn if the top says the same of the labels, whatever the states below are."""
-    # (`predict_proba` would warn of their values once more.)
-    some = some_rows(H)
-    scores, _ = scores_of(some, Rows(some, dtype), top._parameters())
-    warn_of_constant_units(
-        f"layer of labels of {type(model).__name__}",
-        softmax(scores, axis=1),
-        [REAL_FEATURES, "one hidden layer"],
-    )
 
 
 def _new_top(model):
@@ -158,6 +151,7 @@ def _new_top(model):
         verbose=model.verbose,
         random_state=check_random_state(model.random_state),
     )
+    top._stands_alone = False
     top._title = f"{type(model).__name__}, top"
     return top
 

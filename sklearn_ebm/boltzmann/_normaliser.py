@@ -23,6 +23,8 @@ BETAS, N_RUNS, SEED = 1000, 100, 0
 N_DRAWS = 2000
 # A layer with at most so many states is enumerated instead.
 MOST_STATES = 2**14
+# And with so many as a matter of course, at the end of a fit.
+FEW_STATES = 2**10
 # Units whose states have probabilities, not densities.
 COUNTABLE = Kind.BERNOULLI, Kind.SPIN, Kind.CATEGORICAL, Kind.POISSON
 # Rows that are added up, at most, and nats by which good estimates may be wrong.
@@ -107,7 +109,8 @@ def warn_if_worse_than_independent(estimator, X, learning_rate):
     the hidden units at the mean of Gaussian ones. So the log-likelihood of rows is at
     most by how much the free energy of any state lies above theirs, and the logarithm
     of that density. States are looked for along chains from some rows; what has all the
-    probability is soon found.
+    probability is soon found. Where one of the sides has few states the log-likelihood
+    itself is known.
 
     Parameters
     ----------
@@ -135,19 +138,24 @@ def warn_if_worse_than_independent(estimator, X, learning_rate):
         return
     alone = _independent_score(estimator, unit, kinds, X, rows)
     machine = Machine(layers)
-    states = np.empty((1 + N_SWEEPS, *rows.shape), machine.dtype)
-    states[0] = rows
-    for step in range(N_SWEEPS):
-        states[step + 1] = machine.sweep(states[step], SEED, step)[1]
-    energies = machine.free_energy(states.reshape(-1, rows.shape[1]))
-    most = energies.min() - energies[: len(rows)].mean()
-    most -= np.log(2 * np.pi * unit._gaussian(len(kinds))[1][real]).sum() / 2
+    if min(state_counts(layers)) <= FEW_STATES:
+        energies = machine.free_energy(rows.astype(machine.dtype))
+        most = -float(log_partition(layers)) - energies.mean()
+    else:
+        states = np.empty((1 + N_SWEEPS, *rows.shape), machine.dtype)
+        states[0] = rows
+        for step in range(N_SWEEPS):
+            states[step + 1] = machine.sweep(states[step], SEED, step)[1]
+        energies = machine.free_energy(states.reshape(-1, rows.shape[1]))
+        most = energies.min() - energies[: len(rows)].mean()
+        most -= np.log(2 * np.pi * unit._gaussian(len(kinds))[1][real]).sum() / 2
     if most < alone - SURE:
+        chains = "raise n_chains" if estimator.persistent else "set persistent=True"
         warn(
             f"Nearly all the probability of {title(estimator)} lies in states far from "
             f"the data: the log-likelihood of a row is {most:.3g} nats at most, and "
             f"{alone:.3g} with independent features (means over {len(rows)} rows). "
-            f"Lower learning_rate, which was {learning_rate:.3g}, or raise n_chains.",
+            f"Lower learning_rate, which was {learning_rate:.3g}, or {chains}.",
             ConvergenceWarning,
         )
 

@@ -6,6 +6,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_consistent_length
 
+from .._validation import title
+from ..monitoring import warn_of_constant_units
 from ._labels import labels_of
 
 
@@ -176,6 +178,17 @@ class PredictedLabels(ClassifierMixin):
             return (scores[:, 1] - scores[:, 0]).astype(dtype, copy=False)
         scores = scores - scores.mean(axis=1, keepdims=True)
         return scores.astype(dtype, copy=False)
+
+
+def warn_of_constant_labels(model, scores, remedies):
+    """Warn if scores, as `_label_scores` returns them, hardly differ from row to row.
+
+    `remedies` are what may help (see `warn_of_constant_units`).
+    """
+    if scores.shape[1] > 1:
+        warn_of_constant_units(
+            f"layer of labels of {title(model)}", softmax(scores, axis=1), remedies
+        )
 
 
 def validation_of(scores, codes, class_weight=None):

@@ -93,6 +93,7 @@ def largest_variance(kinds, rows, mean, scale):
     along, variance = rows[np.square(rows).sum(axis=1).argmax()], 0.0
     # (Not by LAPACK, whose sums depend on the number of threads.)
     for _ in range(N_POWERS if along.any() else 0):
+        along = along / np.abs(along).max()  # the squares of which may be nothing
         along = along / np.sqrt(np.square(along).sum())
         along = weighted_sums(rows.T, weighted_sums(rows, along)) / len(rows)
         variance = float(np.sqrt(np.square(along).sum()))

@@ -26,7 +26,7 @@ from ..monitoring import Stopping, enter_epoch
 from ._fitted_classifier import FittedClassifier, scores_of
 from ._labels import check_classes, check_labels, codes_of
 from ._net_starts import start_of_features
-from ._predicted_labels import validation_of
+from ._predicted_labels import validation_of, warn_of_constant_labels
 from ._starts import BITS_RATE, SMALL, first_chains, log_odds, start_of_bits
 from ._structure import check_structure
 from ._visible_scales import column_variances
@@ -305,6 +305,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         self.tol = tol
         self.monitor = monitor
 
+    # Whether it is more than the top of a net, which warns by itself.
+    _stands_alone = True
+
     # ---- Training ----
 
     @undo_if_nothing_learned
@@ -340,6 +343,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         -----
         UserWarning
             If values of X lie outside [0, 1], by more than rounding.
+        ConvergenceWarning
+            If the probabilities of the labels are nearly the same for all rows.
         DataConversionWarning
             If `y` is a matrix of one column.
         """
@@ -363,6 +368,14 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
                 self, self._or_default("learning_rate"), callbacks, given
             ):
                 self._train_epoch(run, rates, averaging)
+        if self.n_iter and self._stands_alone:
+            # (`predict_proba` would warn of values out of range once more.)
+            some = some_rows(X)
+            scores, _ = scores_of(some, Rows(some, self._dtype()), self._parameters())
+            remedies = ["another learning_rate"]
+            if self.objective != "discriminative":
+                remedies.append("objective='discriminative'")
+            warn_of_constant_labels(self, scores, remedies)
         callbacks.call_on_fit_task_end(
             estimator=self, **given, reconstruction_attributes=dict
         )
@@ -560,9 +573,10 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         rows_a_label = division.n_rows / n_labels if n_labels else 0.0
         # A row counts as much as a whole minibatch at most: where labels are rarer, all
         # steps are as much shorter, along the same gradient in the mean.
-        most = min(self.batch_size, division.n_rows)
+        weight_decay, most = self.weight_decay, min(self.batch_size, division.n_rows)
         if discriminative and rows_a_label > most:
             generative *= most / rows_a_label
+            weight_decay *= most / rows_a_label
             rows_a_label = most
         trainer = ClassifierTrainer(
             rows,
@@ -580,7 +594,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             chains=chains,
         )
         trainer.momentum = self._or_default("momentum")
-        trainer.weight_decay = self.weight_decay
+        trainer.weight_decay = weight_decay
         if trainer.momentum:
             trainer.start_velocity(state.get("velocity"))
         return trainer

@@ -4,9 +4,11 @@ from numbers import Integral, Real
 
 from sklearn.utils import check_random_state
 
+from .._network import outputs
 from .._parameters import Interval, PairOf, StrOptions
 from ._fine_tuned_classifier import FineTunedClassifier
 from ._multi_prediction import MultiPrediction
+from ._predicted_labels import warn_of_constant_labels
 from ._stack import LayerTasks
 from ._unrolled import Unrolled
 
@@ -403,10 +405,12 @@ class DBMClassifier(FineTunedClassifier):
         if self._way is UNROLLED:
             super()._spread(X)
 
-    def _remedies(self):
-        remedies = super()._remedies()
-        # (Multi-prediction is of bits.)
-        return remedies if self._way is UNROLLED else remedies[1:]
+    def _warn_of_faults(self, some):
+        if self._way is UNROLLED:
+            super()._warn_of_faults(some)
+            return
+        scores = outputs(self._network(self._state), self._params(), some)
+        warn_of_constant_labels(self, scores, ["objective='fine_tuning'"])
 
     @property
     def _centred(self):
