@@ -21,7 +21,7 @@ from scipy.special import expit, log_softmax, logit
 from .._missing import missing_values, observed_means
 from .._passes import activate, multiply_by_slopes
 from .._products import product, single_threaded_blas
-from .._validation import check_rows
+from .._validation import check_rows, dense
 from ..layered import Layered, blocks, connections, unfolded
 from ._starts import BITS_RATE, SMALL, log_odds, start_of_bits
 from ._structure import component_shapes
@@ -365,8 +365,9 @@ class MultiPrediction:
 
     def offsets(self, model, X):
         """Return what even units are about: inputs as in rows X, others as at first."""
-        known, n_classes = ~np.isnan(X), model._state["n_outputs"]
-        weights = model._state["params"][0]
+        weights, n_classes = model._state["params"][0], model._state["n_outputs"]
+        X = dense(X, weights.dtype)
+        known = ~np.isnan(X)
         means = np.full(len(weights), BITS_RATE, weights.dtype)
         n_known = np.maximum(known.sum(axis=0), 1)
         means[: X.shape[1]] = np.where(known, X, 0).sum(axis=0) / n_known
