@@ -9,7 +9,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import expit, softmax
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_iris, load_wine
+from sklearn.datasets import (
+    load_diabetes,
+    load_iris,
+    load_wine,
+    make_gaussian_quantiles,
+)
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.preprocessing import StandardScaler, minmax_scale
@@ -295,29 +300,34 @@ def test_layers_that_hardly_vary_are_made_to():
     X = rng.random((50, 6))
     # The second layer varies enough, the others do not.
     params = [rng.normal(0, scale, 5) for scale in (1, 1, 1, 1)]
-    sizes = itertools.pairwise((6, 5, 5, 5, 2))
-    for k, (shape, scale) in enumerate(zip(sizes, (0.01, 9, 0.1, 0.1), strict=True)):
+    sizes = list(itertools.pairwise((6, 5, 5, 5, 2)))
+    for k, (shape, scale) in enumerate(zip(sizes, (0.001, 9, 0.1, 0.1), strict=True)):
         params.insert(2 * k, rng.normal(0, scale, shape))
+    # All units of the third one do the same.
+    params[4][:] = params[4][:, :1]
     before = [each.copy() for each in params]
-    spread_fields(params, X.copy())
+    first = [rng.normal(size=each.shape) for each in params]
+    spread_fields(params, first, X.copy())
     assert_same(params[2:4] + params[6:], before[2:4] + before[6:])
     activity = X
     for k in (0, 2, 4):
         fields = activity @ params[k] + params[k + 1]
         spread = np.sqrt(fields.var(axis=0).mean())
-        assert spread > 2 if k == 2 else abs(spread - 1) < 1e-12
-        # The same directions, and the same means of the fields.
-        gain = params[k] / before[k]
-        np.testing.assert_allclose(gain, gain[0, 0])
+        assert spread > 2 if k == 2 else abs(spread - 0.5) < 0.1
+        # What is added is random, and the means of the fields are the same.
+        gain = (params[k] - before[k]) / first[k]
+        np.testing.assert_allclose(gain, gain[0, 0], rtol=1e-9)
         means = (activity @ before[k] + before[k + 1]).mean(axis=0)
         np.testing.assert_allclose(fields.mean(axis=0), means)
         activity = expit(fields)
+    ranks = [np.linalg.matrix_rank(weights[4]) for weights in (before, params)]
+    assert ranks == [1, 5]
 
 
 def test_rows_that_are_all_the_same_leave_layers_as_they_are():
     params = [np.full((3, 2), 0.1), np.zeros(2), np.full((2, 2), 0.1), np.zeros(2)]
     before = [each.copy() for each in params]
-    spread_fields(params, np.full((4, 3), 0.3))
+    spread_fields(params, before, np.full((4, 3), 0.3))
     assert_same(params, before)
 
 
@@ -328,6 +338,16 @@ def test_pretrained_nets_of_small_tables_are_on_no_plateau(kind):
     X, y = load_wine(return_X_y=True)
     model = kind(early_stopping=True, random_state=4)
     assert model.fit(minmax_scale(X), y).score(minmax_scale(X), y) > 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [DBNClassifier, DBMClassifier])
+def test_pretrained_units_of_small_tables_are_no_copies(kind):
+    """Independent features, of which a machine learns nothing: shells around 0."""
+    X, y = make_gaussian_quantiles(n_samples=600, n_features=5, random_state=0)
+    X = minmax_scale(X)
+    model = kind(random_state=0).fit(X[:450], y[:450])
+    assert model.score(X[450:], y[450:]) > 0.8
 
 
 def test_one_number_of_epochs_a_layer(digits, labels, capsys):

@@ -313,8 +313,9 @@ class FineTuned(CallbackSupportMixin, Transformer):
         Not before: data that the pretraining refuses leave the net that there was.
         """
         if self.pretrain:
+            first = self._state["params"]
             self._pretrain(X, tasks)
-            self._spread(X)
+            self._spread(X, first)
         self._publish()
 
     def _publish(self):
@@ -355,11 +356,10 @@ class FineTuned(CallbackSupportMixin, Transformer):
             DEAD,
         )
 
-    def _spread(self, X):
+    def _spread(self, X, first):
         """Let the pretrained hidden layers vary as those of a net must to learn."""
         inputs = self._inputs(X, True)
-        params = self._state["params"]
-        spread_fields(params, some_rows(inputs))
+        spread_fields(self._state["params"], first, some_rows(inputs))
 
     @property
     def _centred(self):

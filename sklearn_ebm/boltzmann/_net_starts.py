@@ -12,8 +12,8 @@ from .._products import product
 from ._starts import BITS_RATE, SMALL
 
 # Least standard deviation of the fields of hidden units that are to tell labels, in the
-# mean of their variances, and how much larger weights are made for it at most.
-LEAST_SPREAD, MOST_GAIN = 1.0, 1000.0
+# mean of their variances, and how much larger random weights are made for it at most.
+LEAST_SPREAD, MOST_GAIN = 0.5, 1000.0
 
 
 def start_of_features(weights, mean, variance, n_rows, spread):
@@ -80,12 +80,13 @@ def random_params(sizes, dtype, rng):
     return params
 
 
-def spread_fields(params, X):
+def spread_fields(params, first, X):
     """Make hidden layers of a net vary from row to row, in place.
 
     A machine that explains its data by units that hardly vary, as those of small
-    tables are explained best, is a net on a plateau: all gradients are small. Where
-    fields vary little, the weights of a layer are multiplied by what is missing, and
+    tables are explained best, is a net on a plateau: all gradients are small. And its
+    units are copies of each other, so that larger weights would be of little use. Where
+    fields vary little, random weights are added that vary by what is missing, and
     biases see to it that the fields keep their means.
 
     Parameters
@@ -93,20 +94,27 @@ def spread_fields(params, X):
     params : list of ndarray
         Weights and biases, those of the output last.
 
+    first : list of ndarray
+        Those of the same net before it has learned anything.
+
     X : {ndarray, sparse matrix} of shape (n_rows, n_features)
         Some rows of inputs.
     """
     for layer in range(0, len(params) - 2, 2):
         W, b = params[layer : layer + 2]
-        if layer == 0:
-            fields = np.concatenate([product(rows, W) for rows in chunks(X, W.dtype)])
-        else:
-            fields = product(X, W)
-        spread = math.sqrt(fields.var(axis=0, dtype=np.float64).mean())
-        if 0 < spread < LEAST_SPREAD:
-            gain = min(LEAST_SPREAD / spread, MOST_GAIN)
-            b -= (gain - 1) * fields.mean(axis=0, dtype=np.float64)
-            W *= gain
-            fields *= gain
+        parts = chunks(X, W.dtype) if layer == 0 else [X]
+        both = [(product(part, W), product(part, first[layer])) for part in parts]
+        fields, added = map(np.concatenate, zip(*both, strict=True))
+        missing = math.sqrt(max(0, LEAST_SPREAD**2 - _mean_variance(fields)))
+        spread = math.sqrt(_mean_variance(added))
+        if missing and spread:
+            gain = min(missing / spread, MOST_GAIN)
+            b -= gain * added.mean(axis=0, dtype=np.float64)
+            W += gain * first[layer]
+            fields += gain * added
         X = fields
         activate(X, b, None, 0)
+
+
+def _mean_variance(fields):
+    return fields.var(axis=0, dtype=np.float64).mean()

@@ -401,9 +401,9 @@ class DBMClassifier(FineTunedClassifier):
         rng = check_random_state(self._state["stack_seed"])
         self._way.pretrain(self, X, rng, tasks or LayerTasks())
 
-    def _spread(self, X):
+    def _spread(self, X, first):
         if self._way is UNROLLED:
-            super()._spread(X)
+            super()._spread(X, first)
 
     def _warn_of_faults(self, some):
         if self._way is UNROLLED:
