@@ -152,7 +152,7 @@ class TrainingDisplay:
                 markevery=np.flatnonzero(alone).tolist(),
             )
         self.ax_.set_xlabel("epoch")
-        self.ax_.xaxis.get_major_locator().set_params(integer=True)
+        _whole_ticks(self.ax_.xaxis)
         if len(keys) == 1:
             self.ax_.set_ylabel(_label(keys[0]))
         else:
@@ -287,10 +287,12 @@ class FiltersDisplay:
                 f"units must be indices of the {len(components)} hidden units, or how "
                 f"many of them, got {units!r}."
             ) from error
-        if not len(self.units_):
-            raise ValueError("units must name at least one hidden unit.")
+        if self.units_.ndim != 1 or not len(self.units_):
+            raise ValueError(
+                f"units must name at least one hidden unit, in one row, got {units!r}."
+            )
         filters = components[self.units_]
-        limit = np.abs(filters).max()
+        limit = np.abs(filters[np.isfinite(filters)]).max(initial=0)
         images = _folded(filters, self.shape)
         _draw_images(self, images, ax, cmap="RdBu_r", vmin=-limit, vmax=limit)
         self.colorbar_ = self.figure_.colorbar(self.im_, ax=self.ax_, label="weight")
@@ -305,8 +307,8 @@ class SamplesDisplay:
     images : array-like of shape (n_rows, n_columns, n_features) or \
             (n_images, n_features)
         Values, drawn from 0 (white) to 1 (black) or, if some are not between these,
-        from the smallest to the largest. Without rows and columns the images are put
-        in as many rows as columns, about.
+        from the smallest to the largest; NaN is left empty. Without rows and columns
+        the images are put in as many rows as columns, about.
 
     steps : array-like of shape (n_columns,) or None, default=None
         Names of the columns, such as the numbers of steps the chains have made.
@@ -460,9 +462,10 @@ class SamplesDisplay:
             ("n_rows", "n_columns", "n_features"),
             ("n_images", "n_features"),
         )
-        low, high = images.min(initial=0), images.max(initial=1)
+        seen = images[np.isfinite(images)]
+        low, high = seen.min(initial=0), seen.max(initial=1)
         if low < 0 or high > 1:
-            low, high = images.min(), images.max()
+            low, high = seen.min(), seen.max()
         images = _folded(images, self.shape)
         n_columns = images.shape[1]
         if self.steps is not None and np.shape(self.steps) != (n_columns,):
@@ -702,6 +705,15 @@ def _axes(ax):
     return ax.figure, ax
 
 
+def _whole_ticks(axis):
+    """Let the ticks of an axis be whole numbers, if the user has said nothing else."""
+    from matplotlib.ticker import MaxNLocator
+
+    locator = axis.get_major_locator()
+    if isinstance(locator, MaxNLocator):
+        locator.set_params(integer=True)
+
+
 def _label(key):
     """Return the name of a value of the history, with its unit."""
     return key.replace("_", " ") + (" (nats a row)" if key in NATS else "")
@@ -713,7 +725,9 @@ def _folded(rows, shape):
     if shape is None:
         side = round(np.sqrt(n_features))
         shape = (side, side)
-    if np.shape(shape) != (2,) or np.prod(shape) != n_features:
+    sides = np.asarray(shape)
+    whole = sides.shape == (2,) and sides.dtype.kind in "iu" and (sides > 0).all()
+    if not whole or np.prod(sides) != n_features:
         raise ValueError(
             f"{n_features} features do not make an image of shape {shape}; "
             "shape=(height, width) says what they are."

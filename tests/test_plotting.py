@@ -207,6 +207,34 @@ def test_images_beyond_zero_and_one_are_seen(plt, add, ends):
     assert display.im_.get_clim() == (ends or (-0.75, -0.25))
 
 
+def test_holes_in_images_are_left_empty(plt):
+    images = np.array([[0.25, np.nan], [0.75, 0.5]])
+    display = SamplesDisplay(images, shape=(1, 2)).plot()
+    assert display.im_.get_clim() == (0, 1)
+    np.testing.assert_array_equal(cells(display, 1, 2).reshape(2, 2), images)
+    assert SamplesDisplay(images - 1, shape=(1, 2)).plot().im_.get_clim() == (
+        -0.75,
+        -0.25,
+    )
+    nothing = np.full((2, 2), np.nan)
+    assert SamplesDisplay(nothing, shape=(1, 2)).plot().im_.get_clim() == (0, 1)
+    display = FiltersDisplay(images - 1, shape=(1, 2)).plot()
+    assert display.im_.get_clim() == (-0.75, 0.75)
+
+
+@pytest.mark.parametrize("ticks", [[1, 2], None])
+def test_ticks_that_the_user_has_chosen_stay(plt, rbm, ticks):
+    _, ax = plt.subplots()
+    if ticks:
+        ax.set_xticks(ticks)
+    else:
+        ax.set_xscale("log")
+    wanted = ax.xaxis.get_major_locator()
+    TrainingDisplay.from_estimator(rbm, keys=["weight_norm"], ax=ax)
+    assert ax.xaxis.get_major_locator() is wanted
+    assert ax.get_ylabel() == "weight norm"
+
+
 # ---- Annealing ----
 
 
@@ -300,7 +328,7 @@ def test_what_a_display_cannot_draw_is_named(plt, rbm, display, named):
         display(pipeline)
 
 
-@pytest.mark.parametrize("units", [0, -1, 2.5, [], [99], [0.5]])
+@pytest.mark.parametrize("units", [0, -1, 2.5, [], [99], [0.5], [[0, 1]]])
 def test_filters_refuse_units_that_are_not_there(plt, rbm, units):
     with pytest.raises((ValueError, TypeError), match="units"):
         FiltersDisplay.from_estimator(rbm, units=units, shape=(2, 3))
@@ -312,7 +340,7 @@ def test_filters_of_a_mask_of_units(plt, rbm):
     assert list(display.units_) == [0, 2, 4, 6]
 
 
-@pytest.mark.parametrize("shape", [6, (2, 3, 1), (2, 2)])
+@pytest.mark.parametrize("shape", [6, (2, 3, 1), (2, 2), (2.0, 3.0), (-2, -3)])
 def test_images_of_another_shape_are_refused(plt, rbm, shape):
     with pytest.raises(ValueError, match="6 features do not make an image"):
         FiltersDisplay.from_estimator(rbm, shape=shape)

@@ -976,6 +976,14 @@ def test_diagnostics_do_not_depend_on_scale_or_place():
     assert autocorrelation_time(one) == autocorrelation_time(one[:, np.newaxis])
 
 
+@pytest.mark.parametrize("scale", [1e-310, 1e-170, 1e160, 1e308])
+def test_diagnostics_of_numbers_whose_squares_are_none(scale):
+    x = autoregression(0.99, 500, 3, generator(336))
+    x /= np.abs(x).max()
+    for function in (autocorrelation_time, effective_sample_size, r_hat):
+        assert function(scale * x) == pytest.approx(function(x), rel=1e-3)
+
+
 def test_effective_sample_size_is_that_of_the_mean():
     """The mean of chains has the variance of so many independent draws."""
     rng = generator(333)
@@ -1010,3 +1018,7 @@ def test_bad_draws():
         for function in (autocorrelation_time, effective_sample_size, r_hat):
             with pytest.raises(ValueError, match="n_draws, n_chains"):
                 function(x)
+    for function in (autocorrelation_time, effective_sample_size, r_hat):
+        for odd in (np.nan, np.inf):
+            with pytest.raises(ValueError, match="finite"):
+                function(np.array([[0.0, 1], [1, 0], [2, odd], [3, 3], [4, 1]]))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..plotting import _axes
+from ..plotting import _axes, _whole_ticks
 from .selection import Selection, select_n_components
 
 __all__ = ["SelectionDisplay"]
@@ -133,6 +133,6 @@ class SelectionDisplay:
             chosen.n_components, color="0.6", linestyle="--", zorder=0
         )
         self.ax_.set_xlabel("number of components")
-        self.ax_.xaxis.get_major_locator().set_params(integer=True)
+        _whole_ticks(self.ax_.xaxis)
         self.ax_.set_ylabel(LABELS[chosen.criterion])
         return self

@@ -36,6 +36,9 @@ from ._dictionary import (
 )
 from ._fits import check_same_components
 
+# Passes over minibatches in a row that a fit without progress goes on for.
+PATIENCE = 3
+
 
 class SparseCoding(CallbackSupportMixin, Transformer):
     """Sparse coding with a learned dictionary.
@@ -105,7 +108,9 @@ class SparseCoding(CallbackSupportMixin, Transformer):
 
     tol : float, default=1e-4
         `fit` stops when a pass lowers the objective by less than this, relative to
-        the objective. 0 means that it never does.
+        the objective; with minibatches, whose objectives go up and down, when the best
+        of three passes does not lower that of all before by more. 0 means that it never
+        does.
 
     verbose : int, default=0
         If not 0, print a line a pass. Never changes the model.
@@ -290,7 +295,8 @@ class SparseCoding(CallbackSupportMixin, Transformer):
                     reconstruction_attributes=lambda: _fitted(learner, passes),
                 ):
                     break
-                if _has_settled(passes, self.tol):
+                patience = 1 if self.batch_size is None else PATIENCE
+                if _has_settled(passes, self.tol, patience):
                     break
         finally:
             # Also when interrupted: what has been learned is kept.
@@ -616,10 +622,11 @@ def _fitted(learner, passes):
     }
 
 
-def _has_settled(passes, tol):
-    """Whether the last pass lowered the objective by no more than tol, relatively."""
-    if tol == 0 or len(passes) < 2:
+def _has_settled(passes, tol, patience):
+    """Whether the last passes lowered the objective by no more than tol, relatively."""
+    if tol == 0 or len(passes) <= patience:
         return False
-    before, now = passes[-2][0], passes[-1][0]
+    objectives = [objective for objective, *_ in passes]
+    before, now = min(objectives[:-patience]), min(objectives[-patience:])
     # (Also when there is nothing left to lower.)
     return before - now <= tol * now

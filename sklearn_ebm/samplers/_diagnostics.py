@@ -22,7 +22,8 @@ def autocorrelation_time(x):
     Raises
     ------
     ValueError
-        If `x` is not of one of these shapes, or has fewer than two draws.
+        If `x` is not of one of these shapes, has fewer than two draws, or holds NaN or
+        infinity.
 
     References
     ----------
@@ -105,7 +106,8 @@ def r_hat(x):
     Raises
     ------
     ValueError
-        If `x` has more than two dimensions, or fewer than four draws a chain.
+        If `x` has more than two dimensions, or fewer than four draws a chain, or holds
+        NaN or infinity.
 
     References
     ----------
@@ -134,7 +136,10 @@ def r_hat(x):
 
 
 def _draws(x):
-    """Draws (n_draws, n_chains), less the first, so that constants are 0 exactly."""
+    """Draws (n_draws, n_chains), less the first, so that constants are 0 exactly.
+
+    In units in which they are about 1: squares neither overflow nor underflow.
+    """
     x = np.asarray(x, dtype=np.float64)
     if x.ndim == 1:
         x = x[:, np.newaxis]
@@ -143,4 +148,13 @@ def _draws(x):
             f"Draws of shape {x.shape} are not (n_draws, n_chains), with two draws or "
             "more of a chain or more."
         )
-    return x - x[0, 0]
+    if not np.isfinite(x).all():
+        raise ValueError("Draws must be finite numbers, but hold NaN or infinity.")
+    x = _in_units_of_the_largest(x)
+    return _in_units_of_the_largest(x - x[0, 0])
+
+
+def _in_units_of_the_largest(x):
+    """Multiply by a power of two, which rounds nothing."""
+    _, exponent = np.frexp(np.abs(x).max())
+    return np.ldexp(x, -exponent)
