@@ -1,5 +1,6 @@
 """FactorAnalysis: likelihood, algebra, missing values, rotations, minibatches."""
 
+import warnings
 from itertools import combinations
 
 import numpy as np
@@ -973,6 +974,22 @@ def test_warns_where_it_has_not_converged():
         with pytest.warns(ConvergenceWarning, match=r"did not converge .*max_iter=2 "):
             model.fit(X)
         assert model.n_iter_ == 2
+
+
+@pytest.mark.parametrize("missing", ["raise", "latent"])
+def test_warns_where_nothing_is_left_to_the_noise(missing):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8, 20))
+    if missing == "latent":
+        X[rng.random(X.shape) < 0.1] = np.nan
+    for n_components in (None, 7):
+        model = FactorAnalysis(n_components, missing=missing, max_iter=5000)
+        with pytest.warns(ConvergenceWarning, match="nothing is left to the noise"):
+            model.fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FactorAnalysis(3, missing=missing, max_iter=5000).fit(X)
+        FactorAnalysis(missing=missing, max_iter=5000).fit(X[:, :7])
 
 
 def test_any_number_of_threads_gives_the_same_model(digits):

@@ -37,6 +37,22 @@ def pca_of_1_over_n(X, n_components):
     return pca
 
 
+@pytest.mark.parametrize("holes", [False, True])
+def test_warns_where_nothing_is_left_to_the_noise(holes):
+    X = np.random.default_rng(0).normal(size=(8, 20))
+    how = {"max_iter": 20_000}
+    if holes:
+        X, how["missing"] = with_holes(X, 0.05), "latent"
+    for n_components in (None, 7):
+        with pytest.warns(ConvergenceWarning, match="nothing is left to the noise"):
+            ProbabilisticPCA(n_components, **how).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ProbabilisticPCA(3, **how).fit(X)
+        ProbabilisticPCA("ard", **how).fit(X)
+        ProbabilisticPCA(**how).fit(X[:, :7])
+
+
 # ---- The closed form ----
 
 

@@ -143,7 +143,8 @@ class BernoulliRBM(TrainedRBM):
         Whether `fit` holds some rows out, watches the `monitor` on them, and stops when
         it has not improved for `n_iter_no_change` epochs. The fitted parameters are
         then those of the best epoch of the call; with `warm_start`, training goes on
-        from those of the last one. `partial_fit` does not support it.
+        from those of the last one, for a best epoch of its own. `partial_fit` does not
+        support it.
 
     validation_fraction : float, default=0.1
         Share of the rows that `early_stopping` holds out, by a permutation drawn

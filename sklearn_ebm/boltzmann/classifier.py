@@ -122,7 +122,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         Whether `fit` holds some rows out, watches the `monitor` on them, and stops when
         it has not improved for `n_iter_no_change` epochs. The fitted parameters are
         then those of the best epoch of the call; with `warm_start`, training goes on
-        from those of the last one. `partial_fit` does not support it.
+        from those of the last one, for a best epoch of its own. `partial_fit` does not
+        support it.
 
     validation_fraction : float, default=0.1
         Share of the labelled rows, and of those of each class, that `early_stopping`

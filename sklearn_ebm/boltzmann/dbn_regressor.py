@@ -89,8 +89,8 @@ class DBNRegressor(RegressorMixin, FineTuned):
         epoch of the fine-tuning, and stops when it has not improved for
         `n_iter_no_change` epochs. The fitted parameters are then those of the best
         epoch of the call; with `warm_start`, training goes on from those of the last
-        one. The pretraining sees the features of all rows. `partial_fit` does not
-        support it.
+        one, for a best epoch of its own. The pretraining sees the features of all
+        rows. `partial_fit` does not support it.
 
     validation_fraction : float, default=0.1
         Share of the rows that `early_stopping` holds out, by a

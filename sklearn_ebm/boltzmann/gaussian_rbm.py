@@ -21,7 +21,8 @@ class GaussianRBM(UnitsRBM):
     Parameters
     ----------
     n_components : int, default=256
-        Number of hidden units.
+        Number of hidden units. Some dozens of rows, or more features than rows, want
+        far fewer: there is no bound to how far such a model follows the rows.
 
     hidden : {"bernoulli", "spin", "gaussian", "relu"} or Unit, default="bernoulli"
         What the hidden units are, as in `RBM`.
@@ -122,8 +123,8 @@ class GaussianRBM(UnitsRBM):
     early_stopping : bool, default=False
         Whether `fit` holds some rows out, watches the free-energy gap on them (how
         far their mean free energy lies above that of training rows, in nats a row),
-        and stops when it has been above its lowest value by more than `tol` for
-        `n_iter_no_change` epochs. The fitted parameters are then those of the last
+        and stops when it has been above its lowest value of the call by more than `tol`
+        for `n_iter_no_change` epochs. The fitted parameters are then those of the last
         epoch with a smaller gap. `partial_fit` does not support it.
 
     validation_fraction : float, default=0.1

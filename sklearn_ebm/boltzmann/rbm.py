@@ -135,8 +135,8 @@ class RBM(UnitsRBM):
     early_stopping : bool, default=False
         Whether `fit` holds some rows out, watches the free-energy gap on them (how
         far their mean free energy lies above that of training rows, in nats a row),
-        and stops when it has been above its lowest value by more than `tol` for
-        `n_iter_no_change` epochs. The fitted parameters are then those of the last
+        and stops when it has been above its lowest value of the call by more than `tol`
+        for `n_iter_no_change` epochs. The fitted parameters are then those of the last
         epoch with a smaller gap. `partial_fit` does not support it.
 
     validation_fraction : float, default=0.1

@@ -43,6 +43,19 @@ class Progress:
         )
 
 
+def warn_of_no_noise(name, n_components, shape):
+    """Warn of components that hold all rows: what is left to the noise is nothing."""
+    n_rows, n_features = shape
+    if n_rows - 1 <= n_components and n_rows <= n_features:
+        warn(
+            f"{name} has {n_components} components for {n_rows} rows of {n_features} "
+            "features, and nothing is left to the noise: the likelihood has no bound, "
+            "and other rows have next to none. Take a smaller n_components; "
+            "select_n_components with criterion='cv' finds one.",
+            ConvergenceWarning,
+        )
+
+
 def filled_with_means(X):
     """Put the mean of a feature where it is missing."""
     missing = np.isnan(X)

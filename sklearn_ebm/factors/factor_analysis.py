@@ -10,7 +10,13 @@ from .._parameters import Interval, StrOptions, check_parameters
 from .._validation import naming
 from ._base import GaussianFactors
 from ._em import ExpectationMaximisation, Moments, collect, moments_of, step
-from ._fits import Progress, check_same_components, filled_with_means, signs_of
+from ._fits import (
+    Progress,
+    check_same_components,
+    filled_with_means,
+    signs_of,
+    warn_of_no_noise,
+)
 from ._gaussian import FactorGaussian
 from ._profile import LEAST_NOISE, Ascent, check_variances, describe, least_noise
 from ._rotations import OBLIQUE, ORTHOGONAL, rotate
@@ -233,7 +239,8 @@ class FactorAnalysis(GaussianFactors):
         Warns
         -----
         ConvergenceWarning
-            If `max_iter` iterations were not enough.
+            If `max_iter` iterations were not enough; or if there are as many components
+            as rows, less one, and more features: the likelihood has no bound.
         """
         check_parameters(self)
         X = self._check_data(X, reset=True, ensure_min_samples=2)
@@ -261,6 +268,7 @@ class FactorAnalysis(GaussianFactors):
                 self._store(climb.gaussian, X.dtype, progress.loglike, rotation)
         if not progress.converged and self.n_iter_ >= self.max_iter:
             progress.warn_unconverged(self.max_iter)
+        warn_of_no_noise(type(self).__name__, n_components, X.shape)
         return self
 
     @undo_if_nothing_learned

@@ -11,7 +11,7 @@ from .._keeping import undo_if_nothing_learned
 from .._parameters import Interval, StrOptions, check_parameters
 from ._base import GaussianFactors
 from ._em import ExpectationMaximisation, step
-from ._fits import Progress, filled_with_means, signs_of
+from ._fits import Progress, filled_with_means, signs_of, warn_of_no_noise
 from ._gaussian import LOG_2_PI, FactorGaussian
 from ._profile import describe, least_shared_noise
 
@@ -189,7 +189,8 @@ class ProbabilisticPCA(GaussianFactors):
         Warns
         -----
         ConvergenceWarning
-            If `max_iter` iterations were not enough.
+            If `max_iter` iterations were not enough; or if there are as many components
+            as rows, less one, and more features: the likelihood has no bound.
         """
         check_parameters(self)
         X = self._check_data(X, reset=True, ensure_min_samples=2)
@@ -200,6 +201,7 @@ class ProbabilisticPCA(GaussianFactors):
             )
             progress(len(X) * loglike)
             self._store(gaussian, X.dtype, progress.loglike)
+            warn_of_no_noise(type(self).__name__, self.n_components_, X.shape)
             return self
         start, m_step = self._climb(X)
         climb = ExpectationMaximisation(X, start, True, progress, m_step)
@@ -211,6 +213,7 @@ class ProbabilisticPCA(GaussianFactors):
                 self._store(climb.gaussian, X.dtype, progress.loglike)
         if not progress.converged:
             progress.warn_unconverged(self.max_iter)
+        warn_of_no_noise(type(self).__name__, self.n_components_, X.shape)
         return self
 
     def _most_components(self, X, data):
