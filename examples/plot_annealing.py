@@ -7,9 +7,10 @@ sampling, forward from independent units or in reverse from samples of the model
 far is the estimate from the truth, and would one notice?
 
 Three models. With 20 hidden units log Z is also known exactly: both directions agree
-with it. With 200 units, trained until chains hardly move, it is not known: here few
-temperatures give estimates that are nats apart and come together as temperatures are
-added, by more than their error bars promise, so one does notice. The third is made by
+with it. With 200 units, trained for too long with too few chains (`fit` warns of it),
+it is not known, and chains hardly move: with few temperatures the two estimates may lie
+nats apart, by more than their error bars promise, or agree by luck. They come together
+as temperatures are added, so only several numbers of them tell. The third is made by
 hand to deceive: a unit added to the first model holds a mode that no run ever finds.
 Both directions agree, error bars are small, and both are wrong by five nats.
 """

@@ -7,7 +7,7 @@ get the same width, learning rate and number of epochs, and every classifier its
 C from the same grid, chosen by cross-validation on the training part.
 
 Prints test accuracies, fit times and the pseudo-log-likelihood of held-out digits;
-writes quickstart.png if matplotlib is there. Takes about ten seconds.
+writes quickstart.png if matplotlib is there. Takes ten to thirty seconds.
 """
 
 from time import perf_counter

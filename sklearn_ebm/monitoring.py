@@ -357,8 +357,9 @@ class Stopping:
         What is watched: "free_energy_gap", or a number that should rise on held-out
         rows, such as "pseudo_likelihood". An epoch is the best one so far if that
         number is the highest; it is progress if it is higher by more than `tol`.
-        With the gap an epoch is both, as long as the gap is within `tol` of the
-        lowest.
+        Where two have the same "accuracy", as few rows soon have, their log-likelihoods
+        say which is better. With the gap an epoch is both, as long as the gap is within
+        `tol` of the lowest.
 
     tol : float
         Tolerance in nats a row.
@@ -377,7 +378,7 @@ class Stopping:
 
     def __init__(self, monitor, tol, patience):
         self.monitor, self.tol, self.patience = monitor, tol, patience
-        self.lowest, self.waited, self.best = np.inf, 0, None
+        self.lowest, self.waited, self.best = (np.inf,), 0, None
 
     @property
     def done(self):
@@ -386,12 +387,17 @@ class Stopping:
     def see(self, entry, n_iter, parameters):
         """Take note of an epoch. Numbers that are NaN are never progress."""
         if self.monitor != "free_energy_gap":
-            loss = -entry[f"validation_{self.monitor}"]
-            best, progress = loss < self.lowest, loss < self.lowest - self.tol
+            losses = (-entry[f"validation_{self.monitor}"],)
+            if self.monitor == "accuracy":
+                losses += (-entry["validation_log_likelihood"],)
+            best = losses < self.lowest
+            # (Not strict: at first there is but one number to beat.)
+            pairs = zip(losses, self.lowest, strict=False)
+            progress = best and any(new < old - self.tol for new, old in pairs)
         else:
-            loss = entry["free_energy_gap"]
-            best = progress = loss <= min(self.lowest, loss) + self.tol
+            losses = (entry["free_energy_gap"],)
+            best = progress = losses[0] <= min(self.lowest, losses)[0] + self.tol
         if best:
             self.best = {"n_iter": n_iter, "parameters": parameters}
-        self.lowest = min(self.lowest, loss)
+        self.lowest = min(self.lowest, losses)
         self.waited = 0 if progress else self.waited + 1

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import minmax_scale
 from sklearn.utils.estimator_checks import check_estimator
 from threadpoolctl import threadpool_limits
 
@@ -24,7 +26,15 @@ from common import (
     run_on_threads,
     soon_interrupted,
 )
-from sklearn_ebm import RBM, BernoulliRBM, DBMTransformer, GaussianRBM, MultimodalDBM
+from sklearn_ebm import (
+    RBM,
+    BernoulliRBM,
+    DBMTransformer,
+    DBNClassifier,
+    GaussianRBM,
+    MultimodalDBM,
+    RBMClassifier,
+)
 from sklearn_ebm.monitoring import DEAR_ROWS, MONITOR_ROWS, Stopping
 
 CHEAP = {"learning_rate", "seconds", "weight_norm"}
@@ -327,6 +337,33 @@ def rule(monitor, losses, tol=0.0, patience=3):
 
 
 NAN = float("nan")
+
+
+def test_of_epochs_with_one_accuracy_the_likelihood_decides():
+    stopping = Stopping("accuracy", 0.01, 3)
+    epochs = [(0.9, -3), (0.9, -2), (0.9, -1.995), (0.8, -1), (0.9, -1.5), (0.9, -1.6)]
+    best, waited = [], []
+    for n, (accuracy, log_likelihood) in enumerate(epochs):
+        entry = {
+            "validation_accuracy": accuracy,
+            "validation_log_likelihood": log_likelihood,
+        }
+        stopping.see(entry, n, None)
+        best.append(stopping.best["n_iter"])
+        waited.append(stopping.waited)
+    assert best == [0, 1, 2, 2, 4, 4]
+    assert waited == [0, 0, 1, 2, 0, 1]
+
+
+@pytest.mark.parametrize("kind", [RBMClassifier, DBNClassifier])
+def test_few_rows_held_out_do_not_end_a_training_that_has_begun(kind):
+    X, y = load_wine(return_X_y=True)
+    model = kind(early_stopping=True, random_state=0).fit(minmax_scale(X), y)
+    found = model.history_["validation_log_likelihood"]
+    right = np.array(model.history_["validation_accuracy"])
+    kept = model.best_n_iter_ - 1
+    assert right[kept] == right.max()
+    assert found[kept] == np.array(found)[right == right.max()].max()
 
 
 @pytest.mark.parametrize(

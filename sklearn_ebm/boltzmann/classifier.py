@@ -139,7 +139,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
 
     monitor : {"accuracy", "log_likelihood"}, default="accuracy"
         What `early_stopping` watches on the rows held out: the share of them that is
-        classified correctly, or the mean of ``log p(y|v)`` in nats.
+        classified correctly (where epochs have the same, the other too), or the mean
+        of ``log p(y|v)`` in nats.
 
     Attributes
     ----------

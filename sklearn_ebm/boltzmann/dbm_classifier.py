@@ -30,11 +30,12 @@ class DBMClassifier(FineTunedClassifier):
     hidden layers or more) as the even ones.
 
     With ``objective="multi_prediction"`` the label is a group of units of the machine
-    itself, beside the features. In every minibatch each row observes a random half of
-    its features and perhaps its label, or (half of the rows with a label) all of its
-    features and not the label; mean field predicts the others in a few steps, and
-    back-propagation through these steps makes the predictions better [2]_. Such a
-    model takes features that are missing (NaN), in training and afterwards.
+    itself, beside the features. In every minibatch half of the rows with a label
+    observe all of their features and are asked for the label; each of the other rows
+    observes a random share of its features, between none and all, and its label or not.
+    Mean field predicts the rest in a few steps, and back-propagation through these
+    steps makes the predictions better [2]_. Such a model takes features that are
+    missing (NaN), in training and afterwards.
 
     Parameters
     ----------
@@ -113,12 +114,12 @@ class DBMClassifier(FineTunedClassifier):
         longer ones are scaled back to it. None sets no limit.
 
     early_stopping : bool, default=False
-        Whether `fit` holds some rows out, watches the accuracy on them after every
-        epoch of the fine-tuning, and stops when it has not improved for
-        `n_iter_no_change` epochs. The fitted parameters are then those of the best
-        epoch of the call; with `warm_start`, training goes on from those of the last
-        one, for a best epoch of its own. The pretraining sees the features of all
-        rows. `partial_fit` does not support it.
+        Whether `fit` holds some rows out, watches the accuracy on them (where it is the
+        same, the log-likelihood) after every epoch of the fine-tuning, and stops when
+        it has not improved for `n_iter_no_change` epochs. The fitted parameters are
+        then those of the best epoch of the call; with `warm_start`, training goes on
+        from those of the last one, for a best epoch of its own. The pretraining sees
+        the features of all rows. `partial_fit` does not support it.
 
     validation_fraction : float, default=0.1
         Share of the rows with labels, and of those of each class, that

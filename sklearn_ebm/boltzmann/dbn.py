@@ -60,8 +60,8 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
 
     learning_rate : float, tuple of float or None, default=None
         Size of a step along the gradient of the mean log-likelihood (in nats) of
-        a minibatch; in a tuple one for every layer, from the bottom up. Gaussian
-        features want less than Bernoulli units, for instance 0.01. None is 0.1, for
+        a minibatch; in a tuple one for every layer, from the bottom up. Long fits of
+        few rows with Gaussian features want less, for instance 0.01. None is 0.1, for
         features that are counts what it is in `RBM`, and 0.01 for machines that start
         as the one below turned upside down.
 
@@ -91,7 +91,8 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         What the machines above the first one start from: random weights, or the machine
         below turned upside down, its weights transposed and its biases exchanged. That
         leaves the model of the data as it is, and the bound on its likelihood tight
-        [2]_; what is learned from there on raises it. It takes hidden layers with at
+        [2]_; what the second machine learns from there on raises the bound (what those
+        further up learn need not). It takes hidden layers with at
         least as many units as the layer two below has (units that are to spare begin
         as good as independent of the others), and Bernoulli visible units. "auto"
         is "transposed" for the layers of which that is true, and "random" for others.

@@ -115,12 +115,12 @@ class DBNClassifier(FineTunedClassifier):
         longer ones are scaled back to it. None sets no limit.
 
     early_stopping : bool, default=False
-        Whether `fit` holds some rows out, watches the accuracy on them after every
-        epoch of the fine-tuning, and stops when it has not improved for
-        `n_iter_no_change` epochs. The fitted parameters are then those of the best
-        epoch of the call; with `warm_start`, training goes on from those of the last
-        one, for a best epoch of its own. The pretraining sees the features of all
-        rows. `partial_fit` does not support it.
+        Whether `fit` holds some rows out, watches the accuracy on them (where it is the
+        same, the log-likelihood) after every epoch of the fine-tuning, and stops when
+        it has not improved for `n_iter_no_change` epochs. The fitted parameters are
+        then those of the best epoch of the call; with `warm_start`, training goes on
+        from those of the last one, for a best epoch of its own. The pretraining sees
+        the features of all rows. `partial_fit` does not support it.
 
     validation_fraction : float, default=0.1
         Share of the rows with labels, and of those of each class, that

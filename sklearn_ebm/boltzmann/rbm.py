@@ -44,14 +44,14 @@ class RBM(UnitsRBM):
         so.
 
     learning_rate : float or None, default=None
-        Size of a step along the gradient of the mean log-likelihood (in nats) of
-        a minibatch. Real values and counts need lower rates than binary ones: None
-        is 0.1 or, if any units are "poisson", 0.01; if such a feature has a mean above
-        10, 0.1 divided by the largest mean, which counts twice with 100 hidden units,
-        three times with 150, ... With hidden units that have no bounds ("gaussian",
-        "relu", "poisson") it is 0.3 times that, divided by the largest eigenvalue of
-        the covariances of bits, spins, categories and, scaled to a variance of 0.3,
-        real features, where that is above 0.3.
+        Size of a step along the gradient of the mean log-likelihood (in nats) of a
+        minibatch. Real values and counts want lower rates than binary ones, 0.03 for
+        instance; None is 0.1 (also for real values) or, if any units are "poisson",
+        0.01; if such a feature has a mean above 10, 0.1 divided by the largest mean,
+        which counts twice with 100 hidden units, three times with 150, ... With hidden
+        units that have no bounds ("gaussian", "relu", "poisson") it is 0.3 times that,
+        divided by the largest eigenvalue of the covariances of bits, spins, categories
+        and, scaled to a variance of 0.3, real features, where that is above 0.3.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
