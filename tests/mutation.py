@@ -1978,8 +1978,8 @@ MUTATIONS = [
     Mutation(
         "epochs: a loss within the tolerance is progress",
         "monitoring.py",
-        "loss < self.lowest - self.tol",
-        "loss < self.lowest + self.tol",
+        "any(new < old - self.tol for",
+        "any(new < old + self.tol for",
         tests=("tests/test_monitoring.py",),
     ),
     Mutation(
