@@ -92,10 +92,10 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         below turned upside down, its weights transposed and its biases exchanged. That
         leaves the model of the data as it is, and the bound on its likelihood tight
         [2]_; what the second machine learns from there on raises the bound (what those
-        further up learn need not). It takes hidden layers with at
-        least as many units as the layer two below has (units that are to spare begin
-        as good as independent of the others), and Bernoulli visible units. "auto"
-        is "transposed" for the layers of which that is true, and "random" for others.
+        further up learn need not). It takes hidden layers with at least as many units
+        as the layer two below has (units that are to spare begin as good as independent
+        of the others), and Bernoulli visible units. "auto" is "transposed" for the
+        layers of which that is true, and "random" for others.
 
     learning_rate_schedule : {"constant", "linear"}, default="constant"
         "linear" lets learning rates fall to zero over the epochs of every layer
