@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ._callbacks import ScoringMonitor
+from ._machines import SOME, some_rows
 from ._training import epoch_order
 from ._validation import dense, title
 from ._warning import warn
@@ -21,6 +22,8 @@ TASKS = "epoch", "pass"
 IDLE = 0.01
 # Largest standard deviation of the means of units that are as good as constant.
 LEAST_DEVIATION = 0.02
+# Rows that are looked at where few say so.
+MANY = 10_000
 # What may help where bits, of real features, have next to nothing to tell.
 REAL_FEATURES = "standardized data with visible='gaussian'"
 # A machine of many units may well have so large a share of idle ones.
@@ -202,13 +205,14 @@ class Monitor:
         return {name: float(number) for name, number in numbers.items()}
 
     def warn_of_idle_units(self, name, parameters):
-        """Warn if more than a few hidden units say the same of every row."""
+        """Warn if more than a few hidden units say the same of all rows; say if so."""
         view = self.view(*parameters)
         if not view.bits:
-            return
+            return False
         hidden = view.hidden_means(self.training.rows(view))
         dead, saturated = _idle(hidden)
-        if dead + saturated > IDLE_SHARE * len(parameters[0]):
+        many = dead + saturated > IDLE_SHARE * len(parameters[0])
+        if many:
             warn(
                 f"Of the {len(parameters[0])} hidden units of {name}, {dead} are dead "
                 f"and {saturated} saturated: for each of {len(hidden)} "
@@ -217,9 +221,10 @@ class Monitor:
                 "learning_rate, or another weight_decay.",
                 ConvergenceWarning,
             )
+        return many
 
 
-def warn_of_constant_units(layer, means, remedies, least=LEAST_DEVIATION):
+def warn_of_constant_units(layer, means_of, X, remedies, least=LEAST_DEVIATION):
     """Warn if no unit of a layer tells rows apart.
 
     Parameters
@@ -227,35 +232,43 @@ def warn_of_constant_units(layer, means, remedies, least=LEAST_DEVIATION):
     layer : str
         What the layer is called.
 
-    means : ndarray of shape (n_rows, n_units)
-        Means of its units, given rows of the training data.
+    means_of : callable
+        Returns the means of its units given rows, of shape (n_rows, n_units).
+
+    X : {ndarray, sparse matrix} of shape (n_samples, n_features)
+        The training data.
 
     remedies : list of str
-        What may help, beside more epochs; at least one.
+        What may help; at least two things.
 
     least : float, default=LEAST_DEVIATION
         Standard deviation of the means of a unit that tells rows apart.
     """
-    most = means.std(axis=0, dtype=np.float64).max()
-    if len(means) > 1 and most < least:
-        warn(
-            f"The {layer} hardly tells rows apart: over {len(means)} training rows no "
-            f"unit's mean has a standard deviation above {most:.2g}. Try "
-            f"{', '.join(['more epochs', *remedies[:-1]])}, or {remedies[-1]}.",
-            ConvergenceWarning,
-        )
+    # (The few may have none of a rare class, which it does tell.)
+    for n in (SOME, MANY):
+        means = means_of(some_rows(X, n))
+        most = means.std(axis=0, dtype=np.float64).max()
+        if len(means) == 1 or most >= least:
+            return
+    warn(
+        f"The {layer} hardly tells rows apart: over {len(means)} training rows no "
+        f"unit's mean has a standard deviation above {most:.2g}. Try "
+        f"{', '.join(remedies[:-1])}, or {remedies[-1]}.",
+        ConvergenceWarning,
+    )
 
 
-def warn_of_constant_top(transformer, means):
-    """Warn if no feature of the top layer tells rows apart: the last of `means`."""
-    remedies = [REAL_FEATURES]
+def warn_of_constant_top(transformer, X):
+    """Warn if no feature of the top layer tells rows of the training data apart."""
+    top, remedies = transformer.components_[-1], ["more epochs", REAL_FEATURES]
     if transformer.output == "top":
         remedies += [
             "output='all'; and scale the features before what minds their scale"
         ]
     warn_of_constant_units(
         f"top layer of {title(transformer)}",
-        means[:, -len(transformer.components_[-1]) :],
+        lambda rows: transformer._output(rows, top.dtype)[:, -len(top) :],
+        X,
         remedies,
     )
 

@@ -163,7 +163,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         with keeping(self, run):
             self._fine_tune(run, callbacks, given)
         if self.n_iter:
-            self._warn_of_faults(self._inputs(some_rows(X)))
+            self._warn_of_faults(X)
         callbacks.call_on_fit_task_end(
             estimator=self, **given, reconstruction_attributes=dict
         )
@@ -347,12 +347,14 @@ class FineTuned(CallbackSupportMixin, Transformer):
                 self._state["params"] = params
                 self._publish()
 
-    def _warn_of_faults(self, some):
-        """Warn if the net is none, by some of its inputs."""
+    def _warn_of_faults(self, X):
+        """Warn if the net is none for the data it was trained on."""
+        network, params = self._network(self._state), self._params()
         warn_of_constant_units(
             f"last hidden layer of {title(self)}",
-            outputs(self._network(self._state), self._params(), some, hidden=True),
-            [REAL_FEATURES, "features on one scale"],
+            lambda rows: outputs(network, params, self._inputs(rows), hidden=True),
+            X,
+            ["more epochs", REAL_FEATURES, "features on one scale"],
             DEAD,
         )
 

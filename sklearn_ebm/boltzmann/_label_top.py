@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from .._gibbs import Purpose
 from .._keeping import store, undo_if_nothing_learned
-from .._machines import Machine, some_rows
+from .._machines import Machine
 from .._network import Network, outputs
 from .._rows import Rows
 from .._training import Run
@@ -116,10 +116,13 @@ def train(model, X, y, classes=None, callbacks=None):
                 (top.partial_fit if one_pass else top.fit)(H, labels, **more)
             if not one_pass and model.n_iter:
                 # (`predict_proba` would warn of their values once more.)
-                some = some_rows(H)
-                scores, _ = scores_of(some, Rows(some, dtype), top._parameters())
-                remedies = [REAL_FEATURES, "one hidden layer"]
-                warn_of_constant_labels(model, scores, remedies)
+                parameters = top._parameters()
+                warn_of_constant_labels(
+                    model,
+                    lambda some: scores_of(some, Rows(some, dtype), parameters)[0],
+                    H,
+                    ["more epochs", REAL_FEATURES, "one hidden layer"],
+                )
     except KeyboardInterrupt:
         if not goes_on and all(hasattr(rbm, "components_") for rbm in rbms):
             below = _parameters(rbms, dtype)

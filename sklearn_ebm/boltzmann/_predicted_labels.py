@@ -180,14 +180,18 @@ class PredictedLabels(ClassifierMixin):
         return scores.astype(dtype, copy=False)
 
 
-def warn_of_constant_labels(model, scores, remedies):
-    """Warn if scores, as `_label_scores` returns them, hardly differ from row to row.
+def warn_of_constant_labels(model, scores_of, X, remedies):
+    """Warn if probabilities of labels hardly differ from row to row.
 
-    `remedies` are what may help (see `warn_of_constant_units`).
+    scores_of(rows) returns what `_label_scores` does; `remedies` are what may help (see
+    `warn_of_constant_units`).
     """
-    if scores.shape[1] > 1:
+    if scores_of(X[:1]).shape[1] > 1:
         warn_of_constant_units(
-            f"layer of labels of {title(model)}", softmax(scores, axis=1), remedies
+            f"layer of labels of {title(model)}",
+            lambda rows: softmax(scores_of(rows), axis=1),
+            X,
+            remedies,
         )
 
 

@@ -5,7 +5,6 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.special import logit
 
-from .._machines import some_rows
 from .._mean_field import MeanField
 from .._parameters import Interval, StrOptions
 from .._training import told_of
@@ -257,8 +256,7 @@ class TrainedDBM(Trained, FittedDBM):
         self._warn_of_endless_counts(self.components_[0], self.intercepts_[0])
         # (What belongs to a net is spread there.)
         if self.n_iter and self._stands_alone:
-            means = self._output(some_rows(X), self._dtype())
-            warn_of_constant_top(self, means)
+            warn_of_constant_top(self, X)
 
     def _state_after(self, run):
         state = super()._state_after(run)

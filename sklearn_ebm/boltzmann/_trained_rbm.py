@@ -8,8 +8,10 @@ from scipy.special import expit, logit
 from .._machines import weighted_sums
 from .._parameters import Interval, StrOptions
 from .._trainer import Trainer
+from .._units import Kind
 from .._validation import check_rows, check_values, title
-from ..monitoring import may_be_idle
+from ..monitoring import may_be_idle, warn_of_constant_units
+from ..units import as_unit, kinds_of
 from ._base import FittedRBM, layered, means_of
 from ._normaliser import warn_if_worse_than_independent
 from ._snapshot import Snapshot
@@ -102,16 +104,39 @@ class TrainedRBM(Trained, FittedRBM):
         return layered(*parameters)
 
     def _warn_of_faults(self, X, run, drawn):
-        """Warn if the fit has left hidden units dead or saturated."""
+        """Warn if hidden units say nothing, or the model is none of the data."""
         # (Only machines of other units than bits have variances.)
         seen = run.division.column_means / getattr(self, "variance_", 1.0)
         fields = weighted_sums(self.components_, seen)
+        idle = False
         # Next to nothing for a model in good health: the data are not looked at.
         if may_be_idle(fields + self.intercept_hidden_):
             monitor = self._monitor(X, run.division, drawn)
-            monitor.warn_of_idle_units(title(self), run.parameters())
+            idle = monitor.warn_of_idle_units(title(self), run.parameters())
         if self.n_iter and self._stands_alone:
             warn_if_worse_than_independent(self, X, self._rate())
+            if not idle:
+                self._warn_of_constant_units(X, run)
+
+    def _warn_of_constant_units(self, X, run):
+        """Warn if no hidden unit tells rows apart, though it is a bit."""
+        view = self._view(run.parameters())
+        if not view.bits:
+            return
+        remedies = ["more epochs", "another learning_rate"]
+        if Kind.BERNOULLI in kinds_of(as_unit(self._layered().units[0])):
+            # (More epochs of probabilities may make it worse.)
+            remedies = [
+                "more epochs if features are binary",
+                "if they are real, Gaussian units and standardized data",
+                "a StandardScaler after it",
+            ]
+        warn_of_constant_units(
+            f"hidden layer of {title(self)}",
+            lambda rows: view.hidden_means(view.rows(rows, self._dtype())),
+            X,
+            remedies,
+        )
 
     def _public(self, parameters):
         """Return the public attributes of a model with these parameters."""

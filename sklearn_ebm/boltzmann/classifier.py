@@ -372,12 +372,16 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
                 self._train_epoch(run, rates, averaging)
         if self.n_iter and self._stands_alone:
             # (`predict_proba` would warn of values out of range once more.)
-            some = some_rows(X)
-            scores, _ = scores_of(some, Rows(some, self._dtype()), self._parameters())
-            remedies = ["another learning_rate"]
+            dtype, parameters = self._dtype(), self._parameters()
+            remedies = ["more epochs", "another learning_rate"]
             if self.objective != "discriminative":
                 remedies.append("objective='discriminative'")
-            warn_of_constant_labels(self, scores, remedies)
+            warn_of_constant_labels(
+                self,
+                lambda some: scores_of(some, Rows(some, dtype), parameters)[0],
+                X,
+                remedies,
+            )
         callbacks.call_on_fit_task_end(
             estimator=self, **given, reconstruction_attributes=dict
         )

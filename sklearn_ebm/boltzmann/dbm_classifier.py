@@ -406,12 +406,17 @@ class DBMClassifier(FineTunedClassifier):
         if self._way is UNROLLED:
             super()._spread(X, first)
 
-    def _warn_of_faults(self, some):
+    def _warn_of_faults(self, X):
         if self._way is UNROLLED:
-            super()._warn_of_faults(some)
+            super()._warn_of_faults(X)
             return
-        scores = outputs(self._network(self._state), self._params(), some)
-        warn_of_constant_labels(self, scores, ["objective='fine_tuning'"])
+        network, params = self._network(self._state), self._params()
+        warn_of_constant_labels(
+            self,
+            lambda rows: outputs(network, params, self._inputs(rows)),
+            X,
+            ["more epochs", "objective='fine_tuning'"],
+        )
 
     @property
     def _centred(self):

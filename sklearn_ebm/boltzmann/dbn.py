@@ -8,7 +8,6 @@ from sklearn.utils import check_random_state
 
 from .._callbacks import CallbackSupportMixin, with_callbacks
 from .._keeping import check_finite, undo_if_nothing_learned, until_checked
-from .._machines import some_rows
 from .._parameters import Interval, StrOptions, TupleOf, check_parameters
 from .._training import epoch_order, minibatch_rates, told_of
 from .._validation import check_rows
@@ -335,8 +334,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
             self._train_up_down(X, n_epochs, epochs)
             task.call_on_fit_task_end(**given)
         if np.any(self.n_iter):
-            means = self._output(some_rows(X), self.components_[0].dtype)
-            warn_of_constant_top(self, means)
+            warn_of_constant_top(self, X)
         callbacks.call_on_fit_task_end(**given, reconstruction_attributes=dict)
         return self
 
