@@ -24,6 +24,7 @@ KERNELS = [
     "_passes",
     "_units",
     "_jumps",
+    "_excess",
     "_unit_trainer",
     "_sparse_codes",
     "_classifier",

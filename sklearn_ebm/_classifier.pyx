@@ -3,17 +3,17 @@
 # One minibatch, in phases that all threads do together, each on its own rows or
 # its own block of units:
 #
-#   read      rows of the data
-#   fields    of the hidden units given the row, without the label
-#   classes   means of the hidden units under every label, p(y | row), and what
-#             the row adds to the gradient. With g a share of the generative and
-#             a of the discriminative gradient, it adds the means under label y
-#                 a (1{y = label} - p(y | row)) + g 1{y = label}
-#             times, or g p(y | row) times if its label is not known.
-#   visible   units and labels of the chains, drawn given the hidden units
-#   hidden    units of the chains, given those; their means count -g times
-#   update    the product of all rows and chains with their means is the gradient
-#             of the weights; momentum, decay, step and average while it is warm
+#   _read           rows of the data
+#   _data_fields    of the hidden units given the row, without the label
+#   _enter_rows     means of the hidden units under every label, p(y | row), and what
+#                   the row adds to the gradient. With g a share of the generative and
+#                   a of the discriminative gradient, it adds the means under label y
+#                       a (1{y = label} - p(y | row)) + g 1{y = label}
+#                   times, or g p(y | row) times if its label is not known.
+#   _draw_visible   units and labels of the chains, given the hidden units
+#   _draw_hidden    units of the chains, given those; their means count -g times
+#   _update         the product of all rows and chains with their means is the gradient
+#                   of the weights; momentum, decay, step and average while it is warm
 #
 # Steps are those of a machine whose features are centred, written for the plain one:
 # with the offsets m of the features, and g the gradient of the hidden biases, that of
@@ -428,14 +428,14 @@ cdef class ClassifierTrainer:
             team_barrier()
             self._data_fields(n, thread, team)
             team_barrier()
-            self._classes(first, n, <uint32_t> at, scale, chains, thread, team)
+            self._enter_rows(first, n, <uint32_t> at, scale, chains, thread, team)
             team_barrier()
         if self.generative > 0:
-            self._visible(n, m, <uint32_t> at, sweep, chains, thread, team)
+            self._draw_visible(n, m, <uint32_t> at, sweep, chains, thread, team)
             team_barrier()
             self._read_chains(n, m, thread, team)
             team_barrier()
-            self._hidden(
+            self._draw_hidden(
                 n, m, <uint32_t> at, sweep, self.generative / batch_chains, chains,
                 thread, team,
             )
@@ -568,7 +568,7 @@ cdef class ClassifierTrainer:
             self.fields + start, self.hidden_stride,
         )
 
-    cdef void _classes(
+    cdef void _enter_rows(
         self, Py_ssize_t first, Py_ssize_t n, uint32_t row0, double scale,
         char *chains, int thread, int team,
     ) noexcept nogil:
@@ -583,7 +583,7 @@ cdef class ClassifierTrainer:
             sums = self.label_sums + block * size
             memset(sums, 0, size)
             for r in range(block * ROWS, min(n, (block + 1) * ROWS)):
-                self._classes_of(
+                self._enter_row(
                     r, self.codes[self.order[first + r]], row0, scale, sums, chains,
                     self.scratch + thread * self.scratch_size,
                 )
@@ -595,7 +595,7 @@ cdef class ClassifierTrainer:
                     self.scratch + thread * self.scratch_size,
                 )
 
-    cdef void _classes_of(
+    cdef void _enter_row(
         self, Py_ssize_t r, int32_t code, uint32_t row0, double scale, char *sums,
         char *chains, char *means,
     ) noexcept nogil:
@@ -673,7 +673,7 @@ cdef class ClassifierTrainer:
                     for k in range(lanes):
                         (<float *> to)[k] = <float> (word >> k & 1)
 
-    cdef void _visible(
+    cdef void _draw_visible(
         self, Py_ssize_t n, Py_ssize_t m, uint32_t row0, Py_ssize_t sweep,
         const char *chains, int thread, int team,
     ) noexcept nogil:
@@ -688,7 +688,7 @@ cdef class ClassifierTrainer:
             bound(n_blocks + 1, thread, team), bound(n_blocks + 1, thread + 1, team)
         ):
             if block == n_blocks:
-                self._labels(m, row0, sweep, chains, thread)
+                self._draw_labels(m, row0, sweep, chains, thread)
                 continue
             unit = block * UNITS
             start = unit * self.itemsize
@@ -714,7 +714,7 @@ cdef class ClassifierTrainer:
                 self.scratch + thread * self.scratch_size,
             )
 
-    cdef void _labels(
+    cdef void _draw_labels(
         self, Py_ssize_t m, uint32_t row0, Py_ssize_t sweep, const char *chains,
         int thread,
     ) noexcept nogil:
@@ -737,7 +737,7 @@ cdef class ClassifierTrainer:
                 DRAW_LABEL,
             )
 
-    cdef void _hidden(
+    cdef void _draw_hidden(
         self, Py_ssize_t n, Py_ssize_t m, uint32_t row0, Py_ssize_t sweep,
         double weight, char *chains, int thread, int team,
     ) noexcept nogil:

@@ -20,9 +20,9 @@
 # restricted machines of bits, which saturate, one in a few minibatches does as well.
 # The more often all chains are refused, the more minibatches go by without any. But
 # where steps of the training are large, a few of them drive shares away by many nats.
-# Of chains that are where the model is, no more than a share exp(-g) are proposed
-# places where log w is higher by g or more (by detailed balance). If it is more of
-# them, the chains are not, and there is another jump as soon as can be. (That the time
+# If chains follow the model, no more than a share exp(-g) of them is proposed a state
+# where log w is higher by g or more (by detailed balance). If more are, the chains have
+# fallen behind, and the next jump comes as soon as it can be afforded. (That the time
 # of the next jump depends on how the last ones went does not show among ten chains; of
 # one chain, on a model of two modes that no longer learned, up to 8 % of the steps
 # were in the wrong mode.)

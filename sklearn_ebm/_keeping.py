@@ -34,8 +34,9 @@ def check_finite(number, rate):
 def undo_if_nothing_learned(method):
     """Decorate a method that trains: if nothing is learned, the estimator is as before.
 
-    Nothing is if training diverges, or ends before there is anything to store: when the
-    data are refused (which may have other features than those of the model there is).
+    Nothing is learned if training diverges, or if it ends before anything is stored, as
+    when the data are refused (which may have other features than those of the model
+    there is).
     """
 
     @functools.wraps(method)

@@ -235,7 +235,9 @@ class Dropout:
             odds = np.log(stays / (1 - stays))
             fields = np.full((n_rows, self.sizes[layer]), odds, self.dtype)
             self.fields[layer] = fields
-        mask = evaluate(self.units[layer], fields, Wanted.DRAWS, self.key, step, layer)
+        mask = evaluate(
+            self.units[layer], fields, Wanted.DRAWS, self.key, step, purpose=layer
+        )
         mask *= self.dtype.type(1 / stays)
         return mask
 

@@ -3,17 +3,19 @@
 # One minibatch, in phases that all threads do together, each on its own panels,
 # rows or features:
 #
-#   read     rows of the data become bits and lists
-#   jump     of chains to hidden states of rows, if wanted and due (see _jumps.pyx)
-#   down     chains: visible units from hidden ones (_gibbs.pyx)
-#   lists    for each feature, in which rows of four it is on, and its change of mean
-#   up       chains: hidden units from visible ones; after the last sweep down together
-#            with the data, and while a group of panels is in the cache:
-#     tables   sums of all subsets of p(h | row) of four rows, each phase averaged
-#     update   gradient feature by feature, as a sum of table entries; offsets, decay,
-#              momentum, step and average in the same pass over the weights, and the
-#              sums of neighbouring weights that the next sweeps up use
-#   biases   of the visible units, which need p(h | row) whole
+#   _read           rows of the data become bits and lists
+#   _jump           of chains to hidden states of rows, if wanted and due (_jumps.pyx)
+#   _sweep_down     chains: visible units from hidden ones (_gibbs.pyx)
+#   _list_features  for each feature, in which rows of four it is on, and its change of
+#                   mean
+#   _sweep_up       chains: hidden units from visible ones; after the last sweep down
+#                   together with the data, and while a group of panels is in the cache:
+#     _tabulate     sums of all subsets of p(h | row) of four rows, each phase averaged
+#     _update       gradient feature by feature, as a sum of table entries; offsets,
+#                   decay, momentum, step and average in the same pass over the weights,
+#                   and the sums of neighbouring weights that the next sweeps up use
+#   _learn          the two above; then the biases of the visible units, which need
+#                   p(h | row) whole
 import numpy as np
 
 from cython.parallel cimport parallel
@@ -523,6 +525,8 @@ cdef class Trainer:
                 self.rows.prefetch(self.order[first + r + 2])
             self.room.read(self.rows, r, self.order[first + r], thread)
 
+    # ---- Jumps ----
+
     cdef void _jump(self, Py_ssize_t n) noexcept nogil:
         """Jumps of all chains, to hidden states of the n rows read or of earlier ones.
 
@@ -613,6 +617,8 @@ cdef class Trainer:
                 )
             first += m
 
+    # ---- Half-sweeps ----
+
     cdef void _sweep_up(
         self, const Pass *work, Draw draw, Py_ssize_t start, Py_ssize_t stop, int thread
     ) noexcept nogil:
@@ -671,6 +677,8 @@ cdef class Trainer:
         team_barrier()
         for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
             self.visible.list_row(r)
+
+    # ---- Gradient and step ----
 
     cdef void _list_features(
         self, const Pass *work, int thread, int team

@@ -4,13 +4,14 @@
 # are products of dense matrices. One minibatch, in phases that all threads do
 # together, each on its own rows or blocks (whose size does not depend on the team):
 #
-#   read      rows of the data, shifted and scaled
-#   jump      of chains to hidden states of rows, if wanted (see _jumps.pyx)
-#   down      visible units of the chains, given hidden ones: product, then draws
-#   up        hidden means of data and chains: product, then means and draws
-#   sums      of hidden units and of visible units, data less chains
-#   update    by blocks of visible units: gradient as a product, then the step
-#   biases    of hidden units, cap of norms, averages
+#   _read       rows of the data, shifted and scaled
+#   _settle     mean field of visible units that rows do not have (deep machines)
+#   _jump       of chains to hidden states of rows, if wanted (see _jumps.pyx)
+#   _down       visible units of the chains, given hidden ones: product, then draws
+#   _up         hidden means of data and chains: product, then means and draws
+#   _sum_rows   of hidden units and of visible units, data less chains
+#   _update     by blocks of visible units: gradient as a product, then the step
+#   _finish     bounds on weights (see _excess.pyx), hidden biases, averages
 #
 # Gaussian visible units enter products divided by their variance, and their part of
 # the gradient is multiplied by it: steps are then the same in any unit of measurement.
@@ -30,6 +31,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from ._gibbs cimport DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE, share_in_average
+from ._excess cimport Excess
 from ._jumps cimport Jumps
 from ._mean_field cimport ROWS, MeanField
 from ._openmp cimport (
@@ -43,10 +45,9 @@ from ._products cimport multiply
 from ._rows cimport RowBlock, Rows
 from ._simd cimport PANEL_BYTES, ActiveRows, Leaves, RowUpdate, select_leaves
 from ._units cimport Noise, Units, row_draws, row_log_partition, row_means
-from ._vectors cimport length, make_orthogonal, product, separate
 
 from ._openmp import effective_n_threads
-from ._products import single_threaded_blas, single_threaded_products
+from ._products import single_threaded_products
 
 ctypedef fused real:
     float
@@ -56,24 +57,15 @@ cdef enum:
     # Units of a layer that are worked on together in a product.
     UNITS_BLOCK = 256
     # Visible units whose gradient is found together.
-    ROWS_BLOCK = 128
+    VISIBLE_BLOCK = 128
     # Multiplications of a minibatch that are worth a second thread.
     LEAST_WORK = 1000000
-    # Steps of the power method, at most.
-    MOST_POWERS = 20
-    # Directions in which weights are kept small, at least and at most.
-    LEAST_DIRECTIONS = 3
-    MOST_DIRECTIONS = 64
 
 # Variances are learned at this share of the learning rate: they change what all
 # weights of a unit mean.
 cdef double VARIANCE_RATE = 0.1
 # Least variance, as a share of that of the data.
 cdef double LEAST_VARIANCE = 1e-3
-# Largest norm of the weights between unbounded units of both layers: beyond 1 there is
-# no such distribution.
-cdef double MOST_NORM = 0.95
-LARGEST_NORM = MOST_NORM
 
 
 cdef void follow_variance(
@@ -128,6 +120,7 @@ cdef class UnitTrainer:
     cdef Rows rows
     cdef Units visible, hidden
     cdef MeanField field
+    cdef Excess excess
     # Of jumps: fields of the visible units given the states that are proposed.
     cdef Jumps jumps
     cdef char *fields_then
@@ -169,13 +162,6 @@ cdef class UnitTrainer:
     cdef const double *gaussian
     cdef const double *learned
     cdef const double *data_variance
-    # Of `_find_excess`: visible and hidden vectors, and how many are in excess.
-    cdef Py_ssize_t n_directions, most_directions, n_in_excess
-    cdef double *directions
-    cdef double *turned
-    # 1 for units of which weights between both layers must stay small, else 0.
-    cdef double *visible_unbounded
-    cdef double *hidden_unbounded
     # In the type of the rows: what is subtracted from rows of the data and what they
     # are multiplied by then; 1 / variance and the rest of the bias of visible units;
     # and of the hidden units what the leaves want.
@@ -188,7 +174,6 @@ cdef class UnitTrainer:
     cdef char *change_row
     cdef char *offset_row
     cdef char *scale_row
-    cdef char *excess_rows
     # Rows of 0 and 1 by hidden unit, and which of them a visible unit has; or NULL.
     cdef char *masks
     cdef int64_t *mask_of
@@ -237,26 +222,8 @@ cdef class UnitTrainer:
         self.any_gaussian = bool(np.any(gaussian))
         if self.persistent:
             self.set_chains(chains)
-        self._vector("visible_unbounded")[:] = visible.unbounded()
-        self._vector("hidden_unbounded")[:] = hidden.unbounded()
-        self._choose_directions()
+        self.excess = Excess(visible, hidden, self.h_bytes, self.dtype)
         self._see_parameters()
-
-    def _choose_directions(self):
-        """Begin with waves; there are no more of them than singular values."""
-        visible = self._vector("visible_unbounded") > 0
-        D, H = visible.sum(), np.count_nonzero(self._vector("hidden_unbounded"))
-        self.most_directions = min(D, H, MOST_DIRECTIONS)
-        self.n_directions = min(self.most_directions, LEAST_DIRECTIONS)
-        if not self.most_directions:
-            return
-        waves = np.zeros((self.most_directions, self.n_visible))
-        order, places = np.arange(self.most_directions), np.arange(D) + 0.5
-        waves[:, visible] = np.cos(np.pi * np.outer(order, places) / D)
-        self.directions = self._doubles("directions", waves.size)
-        self._vector("directions")[:] = waves.ravel()
-        self.turned = self._doubles("turned", self.most_directions * self.n_hidden)
-        self.excess_rows = self._bytes("excess", self.most_directions * self.h_bytes)
 
     def _allocate(self):
         cdef Py_ssize_t D = self.n_visible, H = self.n_hidden
@@ -290,8 +257,6 @@ cdef class UnitTrainer:
         self.gaussian = self._doubles("gaussian", D)
         self.learned = self._doubles("learned", D)
         self.data_variance = self._doubles("data_variance", D)
-        self.visible_unbounded = self._doubles("visible_unbounded", D)
-        self.hidden_unbounded = self._doubles("hidden_unbounded", H)
         self.shift_row = self._bytes("shift_row", self.v_bytes)
         self.inverse_row = self._bytes("inverse_row", self.v_bytes)
         self.precision_row = self._bytes("precision_row", self.v_bytes)
@@ -302,7 +267,7 @@ cdef class UnitTrainer:
         self.offset_row = self._bytes("offset_row", self.h_bytes)
         self.scale_row = self._bytes("scale_row", self.h_bytes)
         self.partial = self._bytes(
-            "partial", (D // ROWS_BLOCK + 1) * 3 * self.h_bytes
+            "partial", (D // VISIBLE_BLOCK + 1) * 3 * self.h_bytes
         )
         self.scratch_size = max(
             self.visible.room(self.leaves), self.hidden.room(self.leaves)
@@ -483,20 +448,9 @@ cdef class UnitTrainer:
 
     def _keep_distribution(self):
         """See to directions that minibatches have missed, at the end of an epoch."""
-        scale = self._vector("visible_unbounded") / np.sqrt(self._vector("variance"))
-        coupling = scale[:, np.newaxis] * self._matrix("weights", self.n_hidden)
-        coupling *= self._vector("hidden_unbounded")
-        for j in range(self.n_hidden):
-            coupling[:, j] *= self.hidden.deviation[j]
-        if not np.isfinite(coupling).all():
+        weights = self._matrix("weights", self.n_hidden)
+        if not self.excess.look_everywhere(weights, self._vector("variance")):
             return
-        with single_threaded_blas:
-            left, norms, _ = np.linalg.svd(coupling, full_matrices=False)
-        cdef Py_ssize_t n = min((norms > MOST_NORM).sum(), self.most_directions)
-        if not n:
-            return
-        self._vector("directions").reshape(-1, self.n_visible)[:n] = left[:, :n].T
-        self.n_directions = max(self.n_directions, n)
         self.memory["partial"][:] = 0
         if self.itemsize == 4:
             self._cap(0, 1, <float> 0)
@@ -554,6 +508,8 @@ cdef class UnitTrainer:
         self._update(n, m, self.rates[batch], thread, team, kind)
         team_barrier()
         self._finish(n, self.rates[batch], thread, team, kind)
+
+    # ---- Phases of a sweep ----
 
     cdef void _read(
         self, Py_ssize_t first, Py_ssize_t n, int thread, int team, real kind
@@ -763,6 +719,8 @@ cdef class UnitTrainer:
             row_means(self.hidden, self.leaves, <char *> row, room)
         team_barrier()
 
+    # ---- Gradient and step ----
+
     cdef void _sum_rows(
         self, Py_ssize_t n, Py_ssize_t m, int thread, int team, real kind
     ) noexcept nogil:
@@ -818,11 +776,11 @@ cdef class UnitTrainer:
         u.learning_rate, u.momentum = rate, self.momentum
         u.weight_decay, u.shrinkage = self.weight_decay, rate * self.l1_decay
         u.velocity, u.squares, u.mask = NULL, NULL, NULL
-        n_blocks = (D + ROWS_BLOCK - 1) // ROWS_BLOCK
+        n_blocks = (D + VISIBLE_BLOCK - 1) // VISIBLE_BLOCK
         for block in range(
             bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
         ):
-            start, stop = block * ROWS_BLOCK, min(D, (block + 1) * ROWS_BLOCK)
+            start, stop = block * VISIBLE_BLOCK, min(D, (block + 1) * VISIBLE_BLOCK)
             multiply(
                 sizeof(real), True, False, stop - start, self.n_hidden, n + m, 1.0,
                 self.states + start * sizeof(real), self.v_bytes // sizeof(real),
@@ -835,20 +793,21 @@ cdef class UnitTrainer:
             if self.max_norm:
                 u.squares = u.by + self.h_bytes
             for i in range(start, stop):
-                self._step_row(&u, i, rate)
+                self._step_visible_unit(&u, i, rate)
 
-    cdef void _point_row(self, RowUpdate *u, Py_ssize_t i) noexcept nogil:
+    cdef void _point_visible_unit(self, RowUpdate *u, Py_ssize_t i) noexcept nogil:
         u.weights = self.weights + i * self.h_bytes
         u.visible_offset = u.seen_offset = self.v_offset[i]
         if self.gaussian[i]:
             u.seen_offset /= self.variance[i]
         u.seen_offset *= self.up_scale
 
-    cdef void _step_row(self, RowUpdate *u, Py_ssize_t i, double rate) noexcept nogil:
+    cdef void _step_visible_unit(
+        self, RowUpdate *u, Py_ssize_t i, double rate
+    ) noexcept nogil:
         """The step of all that belongs to a visible unit."""
-        cdef double g, d, change
-        cdef bint along
-        self._point_row(u, i)
+        cdef double g
+        self._point_visible_unit(u, i)
         u.gradient = self.gradient + i * self.h_bytes
         u.visible_change = self.visible_change[i]
         u.clip = self.clip
@@ -862,47 +821,59 @@ cdef class UnitTrainer:
             g = max(-self.clip, min(self.clip, g))
         g -= self.down_scale * u.projection
         if self.moving:
-            d = g
-            g = self.b_velocity[i] = self.momentum * self.b_velocity[i] + g
-            if self.nesterov:
-                g = d + self.momentum * g
+            g = self._with_momentum(g, self.b_velocity + i)
         self.b[i] += rate * g - self.down_scale * u.shift
         if self.learned[i]:
-            # Against real units the variance moves with the weights in standard
-            # deviations as they are. These are bounded, and near their bound a smaller
-            # variance with the weights as they are makes the wider distribution: until
-            # the bound takes the weights back, and less and less variance is left.
-            # Far beyond the variance of the data it moves alone, which takes them back:
-            # where steps are too long, both would grow without end. (Not from that
-            # variance on: it is where they start, and rounding would decide.)
-            along = self.unbounded and (
-                self.visible.variance[i] <= 2 * self.data_variance[i]
+            self._step_variance(u, i, rate)
+
+    cdef double _with_momentum(self, double gradient, double *velocity) noexcept nogil:
+        """The velocity of a bias after a gradient, or where Nesterov's takes it."""
+        velocity[0] = self.momentum * velocity[0] + gradient
+        if self.nesterov:
+            return gradient + self.momentum * velocity[0]
+        return velocity[0]
+
+    cdef void _step_variance(
+        self, RowUpdate *u, Py_ssize_t i, double rate
+    ) noexcept nogil:
+        """The step of the variance of a visible unit, and what follows it."""
+        # Where hidden units are real, too, a change of the variance rescales the
+        # weights, so that they stay the same in standard deviations. Otherwise, near
+        # their bound (see _excess.pyx), a smaller variance would make the wider
+        # distribution: until the bound takes the weights back, and less and less
+        # variance is left. Above twice the variance of the data it moves alone, which
+        # takes weights back: where steps are too long, both would grow without end.
+        # (Not from that variance on: they start there, and rounding would decide.)
+        cdef bint along = self.unbounded and (
+            self.visible.variance[i] <= 2 * self.data_variance[i]
+        )
+        cdef double d = 0.5 * u.product if along else u.product
+        cdef double change
+        d = (0.5 * self.square_change[i] - d) / self.visible.variance[i]
+        # Along the variance, not its logarithm: a value far out, which is rare, must
+        # outweigh the others.
+        d = max(0.5, 1 + VARIANCE_RATE * rate * d)
+        self.variance[i] = max(
+            d * self.variance[i], LEAST_VARIANCE * self.data_variance[i]
+        )
+        d = self.variance[i] / self.visible.variance[i]
+        change = u.seen_offset / d
+        d = sqrt(d) if along else 1
+        # Hidden biases give way: else, on data far from 0, a small change of the
+        # variance would turn their units on or off for all rows.
+        change -= u.seen_offset / d
+        if not along and not change:
+            return
+        if self.itemsize == 4:
+            follow_variance(
+                <float *> u.weights, <float *> u.squares, <float *> u.by,
+                self.n_hidden, d, change,
             )
-            d = 0.5 * u.product if along else u.product
-            d = (0.5 * self.square_change[i] - d) / self.visible.variance[i]
-            # Along the variance, not its logarithm: a value far out, which is rare,
-            # must outweigh the others.
-            d = max(0.5, 1 + VARIANCE_RATE * rate * d)
-            self.variance[i] = max(
-                d * self.variance[i], LEAST_VARIANCE * self.data_variance[i]
+        else:
+            follow_variance(
+                <double *> u.weights, <double *> u.squares, <double *> u.by,
+                self.n_hidden, d, change,
             )
-            d = self.variance[i] / self.visible.variance[i]
-            change = u.seen_offset / d
-            d = sqrt(d) if along else 1
-            # Hidden biases give way: else, on data far from 0, a small change of the
-            # variance would turn their units on or off for all rows.
-            change -= u.seen_offset / d
-            if along or change:
-                if self.itemsize == 4:
-                    follow_variance(
-                        <float *> u.weights, <float *> u.squares, <float *> u.by,
-                        self.n_hidden, d, change,
-                    )
-                else:
-                    follow_variance(
-                        <double *> u.weights, <double *> u.squares, <double *> u.by,
-                        self.n_hidden, d, change,
-                    )
 
     cdef void _finish(
         self, Py_ssize_t n, double rate, int thread, int team, real kind
@@ -926,9 +897,9 @@ cdef class UnitTrainer:
 
     cdef void _step_hidden(self, double rate, real kind) noexcept nogil:
         """The step of the hidden biases and offsets."""
-        cdef Py_ssize_t n_blocks = (self.n_visible + ROWS_BLOCK - 1) // ROWS_BLOCK
+        cdef Py_ssize_t n_blocks = (self.n_visible + VISIBLE_BLOCK - 1) // VISIBLE_BLOCK
         cdef Py_ssize_t block, j
-        cdef double g, d, pull, by, mean
+        cdef double g, pull, by, mean
         cdef real *partial
         for j in range(self.n_hidden):
             pull = by = 0
@@ -941,10 +912,7 @@ cdef class UnitTrainer:
             if self.sparsity_cost:
                 g += self.sparsity_cost * (self.sparsity_target - mean)
             if self.moving:
-                d = g
-                g = self.c_velocity[j] = self.momentum * self.c_velocity[j] + g
-                if self.nesterov:
-                    g = d + self.momentum * g
+                g = self._with_momentum(g, self.c_velocity + j)
             self.c[j] += rate * g - by
             self.h_offset[j] += self.offset_rate * (mean - self.h_offset[j])
         # Means of the data themselves are known, and do not move.
@@ -976,18 +944,21 @@ cdef class UnitTrainer:
             (<real *> self.c_row)[i] = <real> self.c[i]
             (<real *> self.offset_row)[i] = <real> self.h_offset[i]
 
+    # ---- Bounds on weights, and averages ----
+
     cdef void _cap(self, int thread, int team, real kind) noexcept nogil:
         """Bring weights back to the largest norms they may have.
 
         Those between unbounded units of both layers along the directions in which they
         are too large, then those of every hidden unit as a whole.
         """
-        cdef Py_ssize_t n_blocks = (self.n_visible + ROWS_BLOCK - 1) // ROWS_BLOCK
+        cdef Py_ssize_t n_blocks = (self.n_visible + VISIBLE_BLOCK - 1) // VISIBLE_BLOCK
         cdef Py_ssize_t block, i
         cdef RowUpdate u
         if thread == 0:
             if self.unbounded:
-                self._find_excess(kind)
+                # (Variances after the step; the units still have those before it.)
+                self.excess.find(self.weights, self.variance)
             if self.max_norm:
                 self._find_scales(n_blocks, kind)
         team_barrier()
@@ -997,12 +968,12 @@ cdef class UnitTrainer:
         ):
             u.by = self.partial + (block * 3 + 1) * self.h_bytes
             for i in range(
-                block * ROWS_BLOCK, min(self.n_visible, (block + 1) * ROWS_BLOCK)
+                block * VISIBLE_BLOCK, min(self.n_visible, (block + 1) * VISIBLE_BLOCK)
             ):
-                self._point_row(&u, i)
+                self._point_visible_unit(&u, i)
                 u.shift = 0
-                if self.n_in_excess:
-                    self._take_excess(&u, i, kind)
+                if self.excess.n_found:
+                    self.excess.take(&u, i, self.variance[i], self.offset_row)
                 if self.max_norm:
                     self.leaves.scale_row(&u, self.scale_row)
                 self.b[i] -= self.down_scale * u.shift
@@ -1020,115 +991,6 @@ cdef class UnitTrainer:
                     j + 2 * width
                 ]
             scales[j] = <real> (self.max_norm / max(self.max_norm, sqrt(squares)))
-
-    cdef void _find_excess(self, real kind) noexcept nogil:
-        """Find the directions in which weights between unbounded units are too large.
-
-        Those of the largest singular values of these weights in standard deviations.
-        There is one direction at least that is not in excess: without it, the others
-        would stay with what were the largest singular values while another one grows
-        past them. `excess_rows` are to be taken away along each, for hidden units.
-        """
-        cdef Py_ssize_t j, k
-        cdef double *turned
-        cdef real *excess
-        cdef double norm
-        while True:
-            self._follow_directions(kind)
-            self.n_in_excess = 0
-            for k in range(self.n_directions):
-                norm = length(self.turned + k * self.n_hidden, self.n_hidden)
-                self.n_in_excess += norm > MOST_NORM
-            if self.n_in_excess < self.n_directions:
-                break
-            if self.n_directions == self.most_directions:
-                break
-            self.n_directions = min(2 * self.n_directions, self.most_directions)
-        for k in range(self.n_directions):
-            turned = self.turned + k * self.n_hidden
-            excess = <real *> (self.excess_rows + k * self.h_bytes)
-            norm = length(turned, self.n_hidden)
-            norm = 1 - MOST_NORM / max(MOST_NORM, norm)
-            for j in range(self.n_hidden):
-                if self.hidden_unbounded[j]:
-                    excess[j] = <real> (norm * turned[j] / self.hidden.deviation[j])
-
-    cdef void _follow_directions(self, real kind) noexcept nogil:
-        """Let directions follow the largest singular values, by the power method.
-
-        From those of the last minibatch on it mostly takes a step or two.
-        """
-        cdef double norm = 0, last
-        cdef int k
-        for k in range(MOST_POWERS):
-            if k:
-                self._turn_back(kind)
-            make_orthogonal(self.directions, self.n_directions, self.n_visible)
-            last, norm = norm, self._turn(kind)
-            if norm <= 1.001 * last:
-                break
-        separate(
-            self.turned, self.n_hidden, self.directions, self.n_visible,
-            self.n_directions,
-        )
-
-    cdef double _turn(self, real kind) noexcept nogil:
-        """Turn visible directions into hidden vectors; return the norm of all."""
-        cdef double *turned
-        cdef Py_ssize_t i, j, k
-        cdef double x, squares = 0
-        cdef real *w
-        memset(self.turned, 0, self.n_directions * self.n_hidden * sizeof(double))
-        for i in range(self.n_visible):
-            w = <real *> (self.weights + i * self.h_bytes)
-            for k in range(self.n_directions):
-                turned = self.turned + k * self.n_hidden
-                # (Variances after the step; the units still have those before it.)
-                x = self.directions[k * self.n_visible + i] / sqrt(self.variance[i])
-                for j in range(self.n_hidden):
-                    turned[j] += x * w[j]
-        for k in range(self.n_directions):
-            turned = self.turned + k * self.n_hidden
-            for j in range(self.n_hidden):
-                turned[j] *= self.hidden_unbounded[j] * self.hidden.deviation[j]
-            squares += product(turned, turned, self.n_hidden)
-        return sqrt(squares)
-
-    cdef void _turn_back(self, real kind) noexcept nogil:
-        """Turn hidden vectors into visible directions, unless they are 0."""
-        cdef double *turned
-        cdef Py_ssize_t i, j, k
-        cdef double x
-        cdef real *w
-        for k in range(self.n_directions):
-            turned = self.turned + k * self.n_hidden
-            if length(turned, self.n_hidden) == 0:
-                continue
-            for j in range(self.n_hidden):
-                turned[j] *= self.hidden.deviation[j]
-            for i in range(self.n_visible):
-                if not self.visible_unbounded[i]:
-                    continue
-                w = <real *> (self.weights + i * self.h_bytes)
-                x = product(turned, w, self.n_hidden) / sqrt(self.variance[i])
-                self.directions[k * self.n_visible + i] = x
-
-    cdef void _take_excess(self, RowUpdate *u, Py_ssize_t i, real kind) noexcept nogil:
-        """Take away the weights of a visible unit that are in excess."""
-        cdef real *w = <real *> u.weights
-        cdef real *by = <real *> u.by
-        cdef real *offset = <real *> self.offset_row
-        cdef real *excess
-        cdef Py_ssize_t j, k
-        cdef double x, change
-        for k in range(self.n_directions):
-            excess = <real *> (self.excess_rows + k * self.h_bytes)
-            x = self.directions[k * self.n_visible + i] * sqrt(self.variance[i])
-            for j in range(self.n_hidden):
-                change = x * excess[j]
-                w[j] -= <real> change
-                by[j] -= <real> (change * u.seen_offset)
-                u.shift -= change * offset[j]
 
     cdef void _enter(
         self, double mix, int thread, int team, real kind

@@ -261,7 +261,7 @@ cdef void group_means(
     elif g.kind == RELU:
         for k in range(n):
             x[k] = <real> relu_mean(x[k])
-    else:
+    elif g.kind == POISSON:
         for k in range(n):
             x[k] = min(x[k], <real> MOST_POISSON)
         leaves.exponential(<char *> x, n_panels)
@@ -307,7 +307,7 @@ cdef void group_draws(
     elif g.kind == RELU:
         for k in range(n):
             x[k] = <real> relu_draw(x[k], uniforms[k])
-    else:
+    elif g.kind == POISSON:
         for k in range(n):
             x[k] = <real> poisson_draw(x[k], uniforms[k])
 
@@ -402,7 +402,7 @@ cdef double _log_partition(
                 total += units.mean[i] * x + 0.5 * units.variance[i] * x * x
             elif g.kind == RELU:
                 total += relu_log_partition(x)
-            else:
+            elif g.kind == POISSON:
                 total += exp(min(x, MOST_POISSON))
     return total
 
@@ -485,7 +485,7 @@ cdef void row_variances(Units units, real *row) noexcept nogil:
                 row[i] = <real> units.variance[i]
             elif g.kind == RELU:
                 row[i] = <real> relu_variance(x)
-            else:
+            elif g.kind == POISSON:
                 row[i] = <real> exp(min(x, MOST_POISSON))
 
 

@@ -4,7 +4,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ._callbacks import ScoringMonitor
-from ._machines import SOME, some_rows
 from ._training import epoch_order
 from ._validation import dense, title
 from ._warning import warn
@@ -20,12 +19,6 @@ TASKS = "epoch", "pass"
 # A hidden unit whose probability of being on stays within this of 0 or of 1 for
 # every row of the sample is dead or saturated.
 IDLE = 0.01
-# Largest standard deviation of the means of units that are as good as constant.
-LEAST_DEVIATION = 0.02
-# Rows that are looked at where few say so.
-MANY = 10_000
-# What may help where bits, of real features, have next to nothing to tell.
-REAL_FEATURES = "standardized data with visible='gaussian'"
 # A machine of many units may well have so large a share of idle ones.
 IDLE_SHARE = 0.05
 
@@ -222,55 +215,6 @@ class Monitor:
                 ConvergenceWarning,
             )
         return many
-
-
-def warn_of_constant_units(layer, means_of, X, remedies, least=LEAST_DEVIATION):
-    """Warn if no unit of a layer tells rows apart.
-
-    Parameters
-    ----------
-    layer : str
-        What the layer is called.
-
-    means_of : callable
-        Returns the means of its units given rows, of shape (n_rows, n_units).
-
-    X : {ndarray, sparse matrix} of shape (n_samples, n_features)
-        The training data.
-
-    remedies : list of str
-        What may help; at least two things.
-
-    least : float, default=LEAST_DEVIATION
-        Standard deviation of the means of a unit that tells rows apart.
-    """
-    # (The few may have none of a rare class, which it does tell.)
-    for n in (SOME, MANY):
-        means = means_of(some_rows(X, n))
-        most = means.std(axis=0, dtype=np.float64).max()
-        if len(means) == 1 or most >= least:
-            return
-    warn(
-        f"The {layer} hardly tells rows apart: over {len(means)} training rows no "
-        f"unit's mean has a standard deviation above {most:.2g}. Try "
-        f"{', '.join(remedies[:-1])}, or {remedies[-1]}.",
-        ConvergenceWarning,
-    )
-
-
-def warn_of_constant_top(transformer, X):
-    """Warn if no feature of the top layer tells rows of the training data apart."""
-    top, remedies = transformer.components_[-1], ["more epochs", REAL_FEATURES]
-    if transformer.output == "top":
-        remedies += [
-            "output='all'; and scale the features before what minds their scale"
-        ]
-    warn_of_constant_units(
-        f"top layer of {title(transformer)}",
-        lambda rows: transformer._output(rows, top.dtype)[:, -len(top) :],
-        X,
-        remedies,
-    )
 
 
 class _Sample:

@@ -56,7 +56,7 @@ LISTS = ["_simd", "_panels", "_rows", "_gibbs", "_trainer", "_ais"]
 REBUILD = {
     "_gibbs.pxd": ["_trainer", "_unit_trainer", "_classifier"],
     "_rows.pxd": ["_trainer", "_classifier"],
-    "_vectors.pxd": ["_unit_trainer", "_classifier", "_class_scores"],
+    "_vectors.pxd": ["_excess", "_classifier", "_class_scores"],
     "_simd.h": LISTS,
     "../setup.py": LISTS,
 }
@@ -1086,14 +1086,14 @@ MUTATIONS = [
     ),
     Mutation(
         "weights of bits are scaled as those between real units",
-        "_unit_trainer.pyx",
+        "_excess.pyx",
         "if not self.visible_unbounded[i]:",
         "if False:",
     ),
     Mutation(
         "weights between real units follow one direction too few",
-        "_unit_trainer.pyx",
-        "if self.n_in_excess < self.n_directions:",
+        "_excess.pyx",
+        "if self.n_found < self.n_directions:",
         "if True:",
     ),
     Mutation(
@@ -1104,7 +1104,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the norm between real units counts hidden bits",
-        "_unit_trainer.pyx",
+        "_excess.pyx",
         "turned[j] *= self.hidden_unbounded[j] * self.hidden.deviation[j]",
         "turned[j] *= self.hidden.deviation[j]",
     ),
@@ -1629,6 +1629,20 @@ MUTATIONS = [
         tests=("tests/test_factor_analysis.py",),
     ),
     Mutation(
+        "random weights are added at their own size only",
+        "boltzmann/_net_starts.py",
+        "gain = max(min(enough, 1), min(least, MOST_GAIN))",
+        "gain = min(enough, 1)",
+        tests=("tests/test_dbn_classifier.py",),
+    ),
+    Mutation(
+        "random weights are added as if nothing had been learned",
+        "boltzmann/_net_starts.py",
+        "spread**2 - learned",
+        "spread**2",
+        tests=("tests/test_dbn_classifier.py",),
+    ),
+    Mutation(
         "biases do not keep the means of fields that are spread",
         "boltzmann/_net_starts.py",
         "b -= gain * added",
@@ -1814,7 +1828,7 @@ MUTATIONS = [
     ),
     Mutation(
         "log Z: probabilities count as states",
-        "boltzmann/_normaliser.py",
+        "boltzmann/_faults.py",
         "total = logsumexp(scores[highest][places], b=states)",
         "total = logsumexp(scores[highest][places])",
         tests=("tests/test_unit_rbm.py",),

@@ -34,7 +34,7 @@ def transformer_of(model, X, **params):
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("visible", ["bernoulli", "gaussian"])
 def test_net_says_what_mean_field_says(sizes, visible, digits, labels, monkeypatch):
-    monkeypatch.setattr(_net_starts, "LEAST_SPREAD", 0.0)
+    monkeypatch.setattr(_net_starts, "ENOUGH_SPREAD", 0.0)
     monkeypatch.setattr(_unrolled, "TOLERANCE", 0.0)
     X = digits[:500]
     model = DBMClassifier(
@@ -75,7 +75,7 @@ def test_net_is_given_means_of_even_layers(sizes, digits, labels):
 
 
 def test_unrolled_weights_are_those_of_the_machine(digits, labels, monkeypatch):
-    monkeypatch.setattr(_net_starts, "LEAST_SPREAD", 0.0)
+    monkeypatch.setattr(_net_starts, "ENOUGH_SPREAD", 0.0)
     model = DBMClassifier((6, 5, 4), visible="gaussian", n_iter=0, random_state=0)
     model.fit(digits[:100].astype(float), labels[:100])
     W1, W2, W3 = model.components_

@@ -369,6 +369,7 @@ def test_a_missing_block_is_no_odd_one():
     X[4] = np.nan
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
+        warnings.filterwarnings("ignore", "The hidden layer")  # after one epoch
         model = RBM(2, visible=Categorical(3), n_iter=1, missing="latent").fit(X)
         model.transform(X)
         model.impute(X)

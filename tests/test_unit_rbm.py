@@ -45,7 +45,7 @@ from sklearn_ebm import (
     RBMImputer,
 )
 from sklearn_ebm._units import Kind
-from sklearn_ebm.boltzmann._normaliser import (
+from sklearn_ebm.boltzmann._faults import (
     _are_states,
     warn_if_worse_than_independent,
     warn_of_excess_probability,
@@ -1249,6 +1249,8 @@ def test_a_given_variance_that_is_too_large_is_no_fault_of_the_training(scale):
     options = {"learning_rate": 1e-6, "n_iter": 2, "random_state": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
+        # (So short a training has taught hidden units nothing.)
+        warnings.filterwarnings("ignore", "The hidden layer")
         GaussianRBM(4, variance=scale**2, **options).fit(X)
         RBM(4, visible=Gaussian(scale=scale), **options).fit(X)
 

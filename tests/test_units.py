@@ -55,6 +55,10 @@ UNITS = {
 every_unit = pytest.mark.parametrize("name", UNITS)
 
 
+def test_all_kinds_are_among_them():
+    assert set().union(*(kinds_of(unit) for unit, _ in UNITS.values())) == set(Kind)
+
+
 @every_unit
 def test_units_are_values(name):
     unit, _ = UNITS[name]

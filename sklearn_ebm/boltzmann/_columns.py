@@ -71,6 +71,9 @@ class Columns:
     kinds : ndarray of int of shape (n_visible,)
         Kind of every visible unit.
 
+    binary : ndarray of bool of shape (n_visible,)
+        Which are 0 or 1: bits, and blocks of them of which one is on.
+
     gaussian, learned : ndarray of bool of shape (n_visible,)
         Which are Gaussian, and which of these have variances that are learned.
     """
@@ -100,6 +103,7 @@ class Columns:
             unit.kernel(n)  # refuses columns that do not make whole blocks
         self.unit = parts[0][1] if len(parts) == 1 else Mixed(tuple(parts))
         self.kinds = np.concatenate([np.full(n, int(unit.kind)) for n, unit in parts])
+        self.binary = are(self.kinds, Kind.BERNOULLI, Kind.CATEGORICAL)
         self.gaussian = are(self.kinds, Kind.GAUSSIAN)
 
     @property

@@ -21,16 +21,18 @@ from .._training import (
 )
 from .._transformer import Transformer
 from .._validation import check_rows, dense, random_key, title
-from ..monitoring import REAL_FEATURES, enter_epoch, warn_of_constant_units
+from ..monitoring import enter_epoch
+from ._faults import REAL_FEATURES, warn_of_constant_units
 from ._fine_tuning_run import FineTuning
+from ._labels import no_label
 from ._net_starts import random_params, spread_fields
 from ._stack import LayerTasks, new_stack, one_a_layer, pretrain, recognition
 from ._structure import LAYER_SIZES, check_structure, layer_sizes, sizes_in_words
 
-# How the stack is trained, beside what the user says. Hidden units of machines that are
-# not centred are sparser, where features are mostly off, and those of contrastive
-# divergence say more of the rows than those of persistent chains: better features,
-# fewer errors from the same labels.
+# How the stack is trained, beside what the user says. Without centering, hidden units
+# are sparser where features are mostly off. Contrastive divergence gives features that
+# say more of the rows than persistent chains do. Both lower the error that a net makes
+# from the same labels.
 PRETRAINING = {"centering": False, "persistent": False}
 # Standard deviation of the activities of units below which training has lost a net. (A
 # net that works may have small ones, and large weights above.)
@@ -145,10 +147,8 @@ class FineTuned(CallbackSupportMixin, Transformer):
         given = {"X": X, "y": y}
         X, targets, division = self._begin(X, y, None, goes_on)
         if len(division.training) == 0:
-            raise ValueError(
-                f"y has no label: all of it is unlabeled={self.unlabeled!r}, from "
-                f"which {type(self).__name__} cannot learn anything more."
-            )
+            name = type(self).__name__
+            raise no_label(self, f", from which {name} cannot learn anything more")
         if goes_on and self.n_iter == 0:
             return self
         if goes_on:

@@ -8,7 +8,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from .._network import Softmax
 from .._parameters import StrOptions
 from ._fine_tuned import FineTuned, partial_fit_available
-from ._labels import check_classes, check_labels, codes_of
+from ._labels import check_classes, check_labels, codes_of, no_label
 from ._predicted_labels import PredictedLabels, validation_of
 
 
@@ -98,9 +98,9 @@ class FineTunedClassifier(PredictedLabels, FineTuned):
         if classes is None:
             classes = np.unique(y[known])
         if len(classes) == 0:
-            raise ValueError(
-                f"y has no label: all of it is unlabeled={self.unlabeled!r}, from "
-                f"which {type(self).__name__} cannot learn what the classes are."
+            name = type(self).__name__
+            raise no_label(
+                self, f", from which {name} cannot learn what the classes are"
             )
         return {
             "classes": classes,

@@ -11,7 +11,8 @@ from ..layered import Layered, side_by_side
 from ..samplers._paths import LEAST_RATE
 from ..units import as_unit
 from ._columns import all_bits
-from ._normaliser import kept_log_z, warn_of_excess_probability
+from ._faults import warn_of_excess_probability
+from ._normaliser import kept_log_z
 from ._sampling import Sampling
 from ._structure import as_made, component_shapes, gives_all
 from ._unit_columns import UnitColumns

@@ -18,7 +18,8 @@ from .._validation import (
 from ..samplers import Gibbs
 from ..samplers._draws import SAMPLING_METHODS, SPARE_STEPS, draw
 from ._bound import Bound
-from ._normaliser import kept_log_z, warn_of_excess_probability
+from ._faults import warn_of_excess_probability
+from ._normaliser import kept_log_z
 from ._sampling import PASS_KEY, OwnDraws
 from ._stack import encoder, means_down, means_up
 from ._structure import component_shapes, gives_all

@@ -18,10 +18,9 @@ from .._rows import Rows
 from .._training import Run
 from .._validation import check_restored, check_rows
 from ..layered import Layered
-from ..monitoring import REAL_FEATURES
 from ..units import Gaussian
+from ._faults import REAL_FEATURES, warn_of_constant_labels
 from ._fitted_classifier import scores_of
-from ._predicted_labels import warn_of_constant_labels
 from ._sampling import PASS_KEY
 from ._stack import FIRST_ROWS, LayerTasks, new_stack, pretrain, recognition
 from ._structure import check_structure
@@ -109,7 +108,7 @@ def train(model, X, y, classes=None, callbacks=None):
             pretrain(rbms, X_checked, tasks=tasks)
         below = _parameters(rbms, dtype) if not goes_on else _below(model)
         if tasks.stopped:
-            _begin(top, below, X_checked, labels, targets["classes"])
+            _give_first_parameters(top, below, X_checked, labels, targets["classes"])
         else:
             H = means_below(below, X_checked, dtype)
             with tasks.around(top):
@@ -126,7 +125,7 @@ def train(model, X, y, classes=None, callbacks=None):
     except KeyboardInterrupt:
         if not goes_on and all(hasattr(rbm, "components_") for rbm in rbms):
             below = _parameters(rbms, dtype)
-            _begin(top, below, X_checked, labels, targets["classes"])
+            _give_first_parameters(top, below, X_checked, labels, targets["classes"])
         raise
     finally:
         # Also when interrupted: what has been learned is kept. (A top that has learned
@@ -176,7 +175,7 @@ def _new_rbms(model, rng):
     )
 
 
-def _begin(top, below, X, labels, classes):
+def _give_first_parameters(top, below, X, labels, classes):
     """Give a top that something kept from training its first parameters."""
     if hasattr(top, "components_"):
         return

@@ -32,11 +32,15 @@ def check_labels(estimator, y):
         with np.errstate(invalid="ignore"):
             check_classification_targets(labels[known])
     elif len(labels) and estimator.early_stopping:
-        raise ValueError(
-            f"y has no label: all of it is unlabeled={estimator.unlabeled!r}, of which "
-            "early_stopping=True can hold none out."
-        )
+        raise no_label(estimator, ", of which early_stopping=True can hold none out")
     return labels, known
+
+
+def no_label(estimator, consequence=""):
+    """Return the error to raise where no label is known."""
+    return ValueError(
+        f"y has no label: all of it is unlabeled={estimator.unlabeled!r}{consequence}."
+    )
 
 
 def check_classes(estimator, classes, goes_on):

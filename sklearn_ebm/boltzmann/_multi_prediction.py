@@ -106,7 +106,7 @@ class MultiPredictionNet:
         for rows, n_given in [(whole, self.n_inputs), (~whole, 0)]:
             if not rows.any():
                 continue
-            start, observed = self._begin(params, X[rows], None, None)
+            start, observed = self._first_means(params, X[rows], None, None)
             for last in self._steps(params, start, observed, n_given):
                 even, odd, found = last
             fields[rows] = found[:, self._classes(n_given)]
@@ -146,7 +146,7 @@ class MultiPredictionNet:
             Its derivatives by the parameters.
         """
         scale = 1 / len(X) if scale is None else scale
-        even, observed = self._begin(params, X, targets, masks)
+        even, observed = self._first_means(params, X, targets, masks)
         trace = [(even, None, None)]
         trace += list(self._steps(params, even, observed, 0))
         loss, delta = self._loss(trace[-1][2], X, targets, observed, scale)
@@ -168,7 +168,7 @@ class MultiPredictionNet:
             for grad in grads:
                 grad *= grad.dtype.type(self.longest / norm)
 
-    def _begin(self, params, X, targets, masks):
+    def _first_means(self, params, X, targets, masks):
         """Means of the even units before the first step, and which are observed."""
         W, _, b = params
         n_rows = len(X)

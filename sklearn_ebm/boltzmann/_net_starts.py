@@ -11,9 +11,10 @@ from .._passes import activate
 from .._products import product
 from ._starts import BITS_RATE, SMALL
 
-# Least standard deviation of the fields of hidden units that are to tell labels, in the
-# mean of their variances, and how much larger random weights are made for it at most.
-LEAST_SPREAD, MOST_GAIN = 0.5, 1000.0
+# Standard deviation (in the mean of their variances) of the fields of hidden units that
+# need nothing but what they have learned to tell labels; the least one that all are to
+# have; and how much larger random weights are made for that at most.
+ENOUGH_SPREAD, LEAST_SPREAD, MOST_GAIN = 2.0, 0.5, 1000.0
 
 
 def start_of_features(weights, mean, variance, n_rows, spread):
@@ -86,8 +87,9 @@ def spread_fields(params, first, X):
     A machine that explains its data by units that hardly vary, as those of small
     tables are explained best, is a net on a plateau: all gradients are small. And its
     units are copies of each other, so that larger weights would be of little use. Where
-    fields vary little, random weights are added that vary by what is missing, and
-    biases see to it that the fields keep their means.
+    fields vary less than enough, random weights are added: those of a net that is not
+    pretrained, or smaller ones where these do, and larger ones where even with them
+    fields would vary too little. Biases see to it that fields keep their means.
 
     Parameters
     ----------
@@ -105,10 +107,13 @@ def spread_fields(params, first, X):
         parts = chunks(X, W.dtype) if layer == 0 else [X]
         both = [(product(part, W), product(part, first[layer])) for part in parts]
         fields, added = map(np.concatenate, zip(*both, strict=True))
-        missing = math.sqrt(max(0, LEAST_SPREAD**2 - _mean_variance(fields)))
-        spread = math.sqrt(_mean_variance(added))
-        if missing and spread:
-            gain = min(missing / spread, MOST_GAIN)
+        learned, random = _mean_variance(fields), _mean_variance(added)
+        if learned < ENOUGH_SPREAD**2 and random:
+            enough, least = (
+                math.sqrt(max(0, spread**2 - learned) / random)
+                for spread in (ENOUGH_SPREAD, LEAST_SPREAD)
+            )
+            gain = max(min(enough, 1), min(least, MOST_GAIN))
             b -= gain * added.mean(axis=0, dtype=np.float64)
             W += gain * first[layer]
             fields += gain * added

@@ -6,9 +6,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_consistent_length
 
-from .._validation import title
-from ..monitoring import warn_of_constant_units
-from ._labels import labels_of
+from ._labels import labels_of, no_label
 
 
 class PredictedLabels(ClassifierMixin):
@@ -85,9 +83,7 @@ class PredictedLabels(ClassifierMixin):
         labels, known = labels_of(self, y)
         check_consistent_length(X, labels, sample_weight)
         if not known.any():
-            raise ValueError(
-                f"y has no label: all of it is unlabeled={self.unlabeled!r}."
-            )
+            raise no_label(self)
         if sample_weight is not None:
             sample_weight = np.asarray(sample_weight)[known]
         labels, predicted = labels[known], self.predict(X)[known]
@@ -178,21 +174,6 @@ class PredictedLabels(ClassifierMixin):
             return (scores[:, 1] - scores[:, 0]).astype(dtype, copy=False)
         scores = scores - scores.mean(axis=1, keepdims=True)
         return scores.astype(dtype, copy=False)
-
-
-def warn_of_constant_labels(model, scores_of, X, remedies):
-    """Warn if probabilities of labels hardly differ from row to row.
-
-    scores_of(rows) returns what `_label_scores` does; `remedies` are what may help (see
-    `warn_of_constant_units`).
-    """
-    if scores_of(X[:1]).shape[1] > 1:
-        warn_of_constant_units(
-            f"layer of labels of {title(model)}",
-            lambda rows: softmax(scores_of(rows), axis=1),
-            X,
-            remedies,
-        )
 
 
 def validation_of(scores, codes, class_weight=None):

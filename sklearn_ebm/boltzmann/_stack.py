@@ -119,9 +119,9 @@ class LayerTasks:
 def pretrain(rbms, X, method="fit", tasks=None):
     """Train machines one after the other, each on the means of the one below.
 
-    Of the means there are never those of more than two layers. An interrupt is
-    passed on. It and a callback that stops leave all machines fitted: those that
-    they kept from training have their first parameters, or the ones they had before.
+    Means of at most two layers are in memory. An interrupt is passed on. After it, or a
+    stop by a callback, every machine is usable: those not yet trained have their first
+    parameters, or the ones they had before.
 
     Parameters
     ----------
@@ -147,13 +147,13 @@ def pretrain(rbms, X, method="fit", tasks=None):
             if rbm is not rbms[-1]:
                 inputs = means_up(rbm, inputs, rbm.components_.dtype)
     except KeyboardInterrupt:
-        _begin(rbms, X)
+        _give_first_parameters(rbms, X)
         raise
     if tasks.stopped:
-        _begin(rbms, X)
+        _give_first_parameters(rbms, X)
 
 
-def _begin(rbms, X):
+def _give_first_parameters(rbms, X):
     """Give machines that have not been fitted their first parameters."""
     inputs = X[:FIRST_ROWS]
     for rbm in rbms:

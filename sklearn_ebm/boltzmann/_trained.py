@@ -82,7 +82,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
     _n_pretrained = 0
     # Whether it is more than a part of a net, which need not be a good model.
     _stands_alone = True
-    # Whether, not centred, it learns from bits that are mostly on as from what is off.
+    # Whether, without centering, features with a mean above 1/2 have the offset 1: then
+    # those that are mostly on are learned as if 0 and 1 were exchanged.
     _counts_rarer = False
 
     @undo_if_nothing_learned

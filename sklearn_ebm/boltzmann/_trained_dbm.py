@@ -11,9 +11,9 @@ from .._training import told_of
 from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from ..layered import blocks, connections, unfolded
-from ..monitoring import warn_of_constant_top
 from ..units import any_unbounded, are, as_unit
 from ._dbm_pretraining import pretrain
+from ._faults import warn_of_constant_top
 from ._fitted_dbm import FittedDBM, beside
 from ._rates import CLIP, rate_of_counts
 from ._snapshot import DeepSnapshot
@@ -97,8 +97,7 @@ class TrainedDBM(Trained, FittedDBM):
 
     def _of_centred_bits(self):
         """Whether the start is that of `start_of_bits`: of bits, and blocks of them."""
-        kinds = self._columns().kinds
-        return self.centering and are(kinds, Kind.BERNOULLI, Kind.CATEGORICAL).all()
+        return self.centering and self._columns().binary.all()
 
     def _first_state(self, components, X, dtype, division):
         columns = self._columns()
@@ -120,7 +119,7 @@ class TrainedDBM(Trained, FittedDBM):
             biases = start_of_bits(weights, means, biases, linked, alone)
         elif self.centering:
             # Beside other features bits start so, too, but not the layers above.
-            bits = are(columns.kinds, Kind.BERNOULLI, Kind.CATEGORICAL)
+            bits = columns.binary
             if bits.any():
                 biases[:2] = start_of_some_bits(
                     bits, weights[0], means[:2], biases[:2], linked[0], alone

@@ -8,12 +8,10 @@ from scipy.special import expit, logit
 from .._machines import weighted_sums
 from .._parameters import Interval, StrOptions
 from .._trainer import Trainer
-from .._units import Kind
 from .._validation import check_rows, check_values, title
-from ..monitoring import may_be_idle, warn_of_constant_units
-from ..units import as_unit, kinds_of
+from ..monitoring import may_be_idle
 from ._base import FittedRBM, layered, means_of
-from ._normaliser import warn_if_worse_than_independent
+from ._faults import warn_if_worse_than_independent, warn_of_constant_bits
 from ._snapshot import Snapshot
 from ._starts import BITS_RATE, first_chains, log_odds, start_of_bits
 from ._trained import Trained
@@ -116,27 +114,7 @@ class TrainedRBM(Trained, FittedRBM):
         if self.n_iter and self._stands_alone:
             warn_if_worse_than_independent(self, X, self._rate())
             if not idle:
-                self._warn_of_constant_units(X, run)
-
-    def _warn_of_constant_units(self, X, run):
-        """Warn if no hidden unit tells rows apart, though it is a bit."""
-        view = self._view(run.parameters())
-        if not view.bits:
-            return
-        remedies = ["more epochs", "another learning_rate"]
-        if Kind.BERNOULLI in kinds_of(as_unit(self._layered().units[0])):
-            # (More epochs of probabilities may make it worse.)
-            remedies = [
-                "more epochs if features are binary",
-                "if they are real, Gaussian units and standardized data",
-                "a StandardScaler after it",
-            ]
-        warn_of_constant_units(
-            f"hidden layer of {title(self)}",
-            lambda rows: view.hidden_means(view.rows(rows, self._dtype())),
-            X,
-            remedies,
-        )
+                warn_of_constant_bits(self, self._view(run.parameters()), X)
 
     def _public(self, parameters):
         """Return the public attributes of a model with these parameters."""

@@ -125,8 +125,7 @@ class UnitColumns:
             X = columns.encode(X)
             if drawn is None:
                 return X
-            bits = are(columns.kinds, Kind.BERNOULLI, Kind.CATEGORICAL)
-            return drawn.fill(X, ~bits)
+            return drawn.fill(X, ~columns.binary)
 
         X, rows = check_rows(
             self,

@@ -24,7 +24,8 @@ from ..units import (
     kinds_of,
 )
 from ._columns import all_bits, range_of
-from ._normaliser import kept_log_z, warn_of_excess_probability
+from ._faults import warn_of_excess_probability
+from ._normaliser import kept_log_z
 from ._rates import CLIP, largest_variance, rate_of_counts, steady_rate
 from ._snapshot import UnitSnapshot, twin_of
 from ._starts import first_draws, start_of_some_bits, training_rows
@@ -394,7 +395,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
                 components, (mean - shift) / scale, first, learned, rate
             )
             bias = np.where(learned, wide, bias)
-            bits = are(columns.kinds, Kind.BERNOULLI, Kind.CATEGORICAL)
+            bits = columns.binary
             if self.centering and bits.any():
                 # (Where all features are of few values, small weights end higher.)
                 means = columns.unit.mean(start["bias"][np.newaxis])[0], rate

@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.special import logit
 
+from .._excess import LARGEST_NORM
 from .._machines import weighted_sums
 from .._products import product, single_threaded_blas
-from .._unit_trainer import LARGEST_NORM
 from ..units import UNBOUNDED, are, kinds_by_column
 from ._starts import SMALL, training_rows
 

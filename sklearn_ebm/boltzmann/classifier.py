@@ -23,10 +23,11 @@ from .._training import (
 )
 from .._validation import check_rows, random_key
 from ..monitoring import Stopping, enter_epoch
+from ._faults import warn_of_constant_labels
 from ._fitted_classifier import FittedClassifier, scores_of
-from ._labels import check_classes, check_labels, codes_of
+from ._labels import check_classes, check_labels, codes_of, no_label
 from ._net_starts import start_of_features
-from ._predicted_labels import validation_of, warn_of_constant_labels
+from ._predicted_labels import validation_of
 from ._starts import BITS_RATE, SMALL, first_chains, log_odds, start_of_bits
 from ._structure import check_structure
 from ._visible_scales import column_variances
@@ -490,11 +491,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             rows = Rows(X, rows.dtype) if len(codes) else rows
         if len(classes) == 0 or (len(codes) == 0 and not may_be_empty):
             missed = "what the classes are" if len(classes) == 0 else "anything"
-            raise ValueError(
-                f"y has no label: all of it is unlabeled={self.unlabeled!r}, from "
-                f"which {type(self).__name__}(objective={self.objective!r}) cannot "
-                f"learn {missed}."
-            )
+            name = f"{type(self).__name__}(objective={self.objective!r})"
+            raise no_label(self, f", from which {name} cannot learn {missed}")
         rng = check_random_state(self.random_state)
         key = self._state["key"] if goes_on else random_key(rng)
         known = codes >= 0

@@ -6,9 +6,9 @@ from sklearn.utils import check_random_state
 
 from .._network import outputs
 from .._parameters import Interval, PairOf, StrOptions
+from ._faults import warn_of_constant_labels
 from ._fine_tuned_classifier import FineTunedClassifier
 from ._multi_prediction import MultiPrediction
-from ._predicted_labels import warn_of_constant_labels
 from ._stack import LayerTasks
 from ._unrolled import Unrolled
 

@@ -11,8 +11,9 @@ from .._keeping import check_finite, undo_if_nothing_learned, until_checked
 from .._parameters import Interval, StrOptions, TupleOf, check_parameters
 from .._training import epoch_order, minibatch_rates, told_of
 from .._validation import check_rows
-from ..monitoring import enter_epoch, machine_in_words, warn_of_constant_top
+from ..monitoring import enter_epoch, machine_in_words
 from ._columns import all_bits
+from ._faults import warn_of_constant_top
 from ._fitted_dbn import FittedDBN
 from ._sampling import UP_DOWN_KEY
 from ._stack import (

@@ -140,8 +140,8 @@ class DBNClassifier(FineTunedClassifier):
         inversely proportional to how often they occur in `y`. Only their ratios matter:
         they are scaled so that the mean weight of rows with a label is 1. `partial_fit`
         goes on with those of its first call and takes no "balanced". With "generative"
-        they multiply the joint probabilities of a class, by the biases of the labels,
-        once it is trained: `early_stopping` does not know them there.
+        the logarithm of a class's weight is added to the bias of its label, after the
+        training; `early_stopping` does not see it.
 
     unlabeled : int, float, str or None, default=None
         The value of y that marks a row whose label is not known. Such rows take part
