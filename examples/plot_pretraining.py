@@ -7,11 +7,11 @@ features of all digits, without their labels. Both are then trained on the label
 are. How much does the start matter?
 
 It depends on how many labels there are. With one or two labels a class, the net that
-has seen the other digits makes a quarter fewer errors; with ten or more the two are
+has seen the other digits makes a fifth fewer errors; with ten or more the two are
 alike. So many labels say all that the pretraining of these small images has learned.
 Gradient descent leaves weights alone that have small gradients; Adam, the default,
-takes steps of about the same size along all of them, and what the pretraining has
-learned is soon gone.
+takes steps of about the same size along all of them, and keeps about half of what the
+pretraining is worth.
 """
 
 import matplotlib.pyplot as plt
