@@ -1,4 +1,4 @@
-"""Small data: a table with columns of every kind, with a model; bars and stripes."""
+"""Small data: a table with columns of every kind, with a model; and others."""
 
 import numpy as np
 
@@ -48,3 +48,16 @@ def bars_and_stripes(n):
     rows = np.repeat(bits, n, axis=1)
     columns = np.tile(bits, n)
     return np.concatenate([rows, columns])
+
+
+# Kinds of hidden units without bounds.
+UNBOUNDED = "gaussian", "relu", "poisson"
+
+
+def spins_that_agree(n_rows=400, n_spins=12):
+    """Spins that nearly all follow one normal variable, and what they are alone."""
+    rng = generator(680)
+    X = rng.normal(size=(n_rows, 1)) + 0.3 * rng.normal(size=(n_rows, n_spins))
+    X = np.where(X > 0, 1.0, -1.0)
+    p = (X > 0).mean(axis=0)
+    return X, np.where(X > 0, np.log(p), np.log(1 - p)).sum(axis=1).mean()
