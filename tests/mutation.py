@@ -1414,8 +1414,8 @@ MUTATIONS = [
     Mutation(
         "net: all layers drop the same units",
         "_network.py",
-        "self.key, step, layer)",
-        "self.key, step, 0)",
+        "self.key, step, purpose=layer",
+        "self.key, step, purpose=0",
     ),
     Mutation(
         "net: Adam's means are not corrected",
