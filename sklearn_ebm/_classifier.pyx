@@ -795,6 +795,7 @@ cdef class ClassifierTrainer:
             if block < n_units:
                 self._sum_units(block, n, m, fresh)
                 if last:
+                    self._give_way_to_decay(block)
                     self._step_units(block, rate)
             else:
                 self._sum_visible(n, m, batch_rows, batch_chains, fresh)
@@ -914,6 +915,22 @@ cdef class ClassifierTrainer:
                 self.hidden + (n + r) * stride + start, 1, size,
                 gradient.labels + self.label_draws[r] * stride + start,
             )
+
+    cdef void _give_way_to_decay(self, Py_ssize_t block) noexcept nogil:
+        """Let hidden biases gain what decay takes from the fields in the mean."""
+        cdef Parts gradient = self._parts(self.gradient)
+        cdef Py_ssize_t start = block * UNITS * self.itemsize
+        cdef Py_ssize_t stride = self.hidden_panels * PANEL_BYTES, i
+        cdef Py_ssize_t stop = min(start + UNITS * self.itemsize, stride)
+        if self.weight_decay == 0:
+            return
+        for i in range(self.n_visible):
+            if self.offset[i] != 0:
+                self.leaves.add_scaled(
+                    self.parameters_ + i * stride + start,
+                    self.weight_decay * self.offset[i],
+                    (stop - start) // PANEL_BYTES, gradient.hidden + start,
+                )
 
     cdef void _sum_visible(
         self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t batch_rows,

@@ -1306,6 +1306,13 @@ MUTATIONS = [
         tests=("tests/test_classifier_trainer.py", "tests/test_rbm_classifier.py"),
     ),
     Mutation(
+        "classes: biases do not give way to the decay of weights",
+        "_classifier.pyx",
+        "        if self.weight_decay == 0:\n            return\n",
+        "        if self.weight_decay >= 0:\n            return\n",
+        tests=("tests/test_classifier_trainer.py",),
+    ),
+    Mutation(
         "classes: chains have the projections of rows",
         "_classifier.pyx",
         "                    self._set_at(<char *> active.value, k, 1)\n"

@@ -477,7 +477,7 @@ def test_nothing_depends_on_which_value_is_called_1():
     found = []
     for parts, rows, offset in [([W, U, c, b, d], X, mean), (turned, 1 - X, 1 - mean)]:
         trainer = trainer_of(parts, rows, codes, 1.0, 0.0, batch_size=10, offset=offset)
-        trainer.momentum = 0.7
+        trainer.momentum, trainer.weight_decay = 0.7, 0.2
         trainer.start_velocity()
         for _ in range(3):
             run(trainer, 25, rate=0.5)
