@@ -1834,6 +1834,13 @@ MUTATIONS = [
         tests=("tests/test_dbm_use.py", "tests/test_unit_rbm.py"),
     ),
     Mutation(
+        "log Z: a single draw near rows counts",
+        "boltzmann/_normaliser.py",
+        "counts = n_effective >= ENOUGH or near_rows > annealed + CERTAIN",
+        "counts = True",
+        tests=("tests/test_dbm_use.py",),
+    ),
+    Mutation(
         "log Z: probabilities count as states",
         "boltzmann/_faults.py",
         "total = logsumexp(scores[highest][places], b=states)",

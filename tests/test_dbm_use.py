@@ -1,6 +1,7 @@
 """What fitted deep Boltzmann machines do: outputs, samples, columns of any kind."""
 
 import pickle
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -363,9 +364,31 @@ def test_a_large_model_estimates_log_z(binary_digits):
     annealed = log_partition(
         model, "ais", betas=1000, n_runs=100, reverse=False, random_state=0
     )
-    near_rows = jumps_of(model).log_partition(2000, 0)
+    near_rows, n_effective = jumps_of(model).log_partition(2000, 0)
     assert abs(near_rows - float(annealed)) < 1
+    assert n_effective > 50
     assert model._normaliser[1] == max(float(annealed), near_rows)
+
+
+def test_a_draw_near_rows_that_outweighs_all_others_does_not_count(monkeypatch):
+    X = np.eye(3)[np.arange(60) % 3].repeat(5, axis=1)
+    model = DBMTransformer((4, 3), n_iter=1, random_state=0).fit(X)
+    monkeypatch.setattr(_normaliser, "MOST_STATES", 1)
+    annealed = float(
+        log_partition(
+            model, "ais", betas=1000, n_runs=100, reverse=False, random_state=0
+        )
+    )
+    for near_rows, n_effective, counts in [
+        (annealed + 2, 10, False),
+        (annealed + 2, 100, True),
+        (annealed + 9, 1, True),
+        (annealed - 2, 100, False),
+    ]:
+        near = Mock(**{"log_partition.return_value": (near_rows, n_effective)})
+        monkeypatch.setattr(_normaliser, "jumps_of", lambda _, near=near: near)
+        log_z = _normaliser._log_z(model, model._layered().folded())
+        assert log_z == pytest.approx(near_rows if counts else annealed)
 
 
 @pytest.mark.parametrize(

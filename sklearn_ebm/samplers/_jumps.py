@@ -80,14 +80,18 @@ class Jumps:
 
         The estimate of Z is without bias, whatever the rows. Where they are in all
         modes, each of which is narrow, nearly exact; else far too low, as a rule.
+        Returns it and the effective number of draws: if a single one has most of the
+        weight, it may also be too high.
         """
         rows, _ = self._choices(n_draws, key, 0, self.numbers)
         log_weights = [
             self._log_weight(self._propose(rows[part], key, 0, part.start))
             for part in parts(n_draws)
         ]
-        n_rows = len(self.numbers)
-        return float(logsumexp(np.concatenate(log_weights)) + np.log(n_rows / n_draws))
+        log_weights = np.concatenate(log_weights)
+        total = logsumexp(log_weights)
+        log_z = float(total + np.log(len(self.numbers) / n_draws))
+        return log_z, float(np.exp(2 * total - logsumexp(2 * log_weights)))
 
     @staticmethod
     def _choices(n_chains, key, step, rows):
