@@ -1650,10 +1650,17 @@ MUTATIONS = [
         tests=("tests/test_dbn_classifier.py",),
     ),
     Mutation(
-        "biases do not keep the means of fields that are spread",
+        "biases do not keep the means of fields that vary",
         "boltzmann/_net_starts.py",
         "b -= gain * added",
         "b -= 0 * added",
+        tests=("tests/test_dbn_classifier.py",),
+    ),
+    Mutation(
+        "biases keep the means of fields that are spread",
+        "boltzmann/_net_starts.py",
+        "b[:] = -fields.mean(",
+        "b[:] = b - 0 * fields.mean(",
         tests=("tests/test_dbn_classifier.py",),
     ),
     Mutation(

@@ -301,7 +301,7 @@ def test_layers_that_hardly_vary_are_made_to():
     # Of a layer, how large its weights are, and random ones: enough without these; too
     # small even with them; small; and small beside random ones that vary too much.
     sizes = list(itertools.pairwise((6, 5, 5, 5, 5, 2)))
-    scales = [(9, 1), (0.001, 0.01), (0.1, 8), (0.1, 90), (0.1, 1)]
+    scales = [(9, 1), (0.001, 0.01), (0.1, 8), (8, 90), (0.1, 1)]
     params, first = [], []
     for shape, (scale, random_scale) in zip(sizes, scales, strict=True):
         params += [rng.normal(0, scale, shape), rng.normal(0, scale, shape[1])]
@@ -310,19 +310,22 @@ def test_layers_that_hardly_vary_are_made_to():
     before = [each.copy() for each in params]
     spread_fields(params, first, X.copy())
     assert_same(params[:2] + params[8:], before[:2] + before[8:])
-    activity, gains = expit(X @ params[0] + params[1]), []
+    activity, gains, varied = expit(X @ params[0] + params[1]), [], []
     for k, wanted in ((2, 0.5), (4, None), (6, 2)):
         fields = activity @ params[k] + params[k + 1]
         if wanted:
             assert np.sqrt(fields.var(axis=0).mean()) == pytest.approx(wanted, rel=0.1)
-        # What is added is random, and the means of the fields are the same.
+        # What is added is random. Fields that vary keep their means.
         gain = (params[k] - before[k]) / first[k]
         np.testing.assert_allclose(gain, gain[0, 0], rtol=1e-9)
-        means = (activity @ before[k] + before[k + 1]).mean(axis=0)
-        np.testing.assert_allclose(fields.mean(axis=0), means)
+        learned = activity @ before[k] + before[k + 1]
+        varied.append(np.sqrt(learned.var(axis=0).mean()))
+        kept = learned if varied[-1] > 0.5 else gain[0, 0] * activity @ first[k]
+        np.testing.assert_allclose(fields.mean(axis=0), kept.mean(axis=0))
         activity = expit(fields)
         gains.append(gain[0, 0])
     assert gains[0] > 1 and gains[1] == pytest.approx(1) and gains[2] < 1
+    assert varied[0] < 0.5 and varied[1] < 0.5 < varied[2]
     ranks = [np.linalg.matrix_rank(weights[4]) for weights in (before, params)]
     assert ranks == [1, 5]
 
@@ -446,13 +449,13 @@ def test_features_whose_scale_kills_a_net_are_warned_of(kind, solver):
 
 def test_what_helps_is_what_there_is(digits, labels):
     X = np.tile(digits[:1], (60, 1))
-    text = "over 60 training rows .* Try more epochs, {}$"
+    text = "over 60 training rows .* Try more epochs{}$"
     predicting = DBMClassifier((4,), objective="multi_prediction", n_iter=1)
     everything = DBNTransformer((4, 3), output="all", n_iter=1)
     for model, remedies in [
-        (predicting, "or objective='fine_tuning'."),
-        (everything, "or standardized data with visible='gaussian'."),
-        (clone(everything).set_params(output="top"), ".*, or output='all'; and .*"),
+        (predicting, ", or objective='fine_tuning'."),
+        (everything, ".*, .* data with visible='gaussian', or a StandardScaler .*"),
+        (clone(everything).set_params(output="top"), ".*, output='all', or .*"),
     ]:
         with pytest.warns(ConvergenceWarning, match=text.format(remedies)):
             model.fit(X, labels[:60])

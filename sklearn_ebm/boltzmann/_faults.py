@@ -71,11 +71,13 @@ def warn_of_constant_units(layer, means_of, X, remedies, least=LEAST_DEVIATION):
 
 def warn_of_constant_top(transformer, X):
     """Warn if no feature of the top layer tells rows of the training data apart."""
-    top, remedies = transformer.components_[-1], ["more epochs", REAL_FEATURES]
-    if transformer.output == "top":
-        remedies += [
-            "output='all'; and scale the features before what minds their scale"
-        ]
+    top = transformer.components_[-1]
+    remedies = [
+        "more epochs if features are binary",
+        f"if they are real, {REAL_FEATURES}",
+    ]
+    remedies += ["output='all'"] if transformer.output == "top" else []
+    remedies.append("a StandardScaler after it")
     warn_of_constant_units(
         f"top layer of {title(transformer)}",
         lambda rows: transformer._output(rows, top.dtype)[:, -len(top) :],
@@ -215,10 +217,11 @@ def warn_if_worse_than_independent(estimator, X, learning_rate):
     if most < alone - SURE:
         chains = "raise n_chains" if estimator.persistent else "set persistent=True"
         warn(
-            f"Nearly all the probability of {title(estimator)} lies in states far from "
-            f"the data: the log-likelihood of a row is {most:.3g} nats at most, and "
-            f"{alone:.3g} with independent features (means over {len(rows)} rows). "
-            f"Lower learning_rate, which was {learning_rate:.3g}, or {chains}.",
+            f"{title(estimator)} is worse than independent features: the "
+            f"log-likelihood of a row is {most:.3g} nats at most, and {alone:.3g} with "
+            f"independent features (means over {len(rows)} rows). If training was "
+            "short, train longer; else lower learning_rate, which was "
+            f"{learning_rate:.3g}, or {chains}.",
             ConvergenceWarning,
         )
 

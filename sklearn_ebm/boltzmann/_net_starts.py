@@ -89,7 +89,9 @@ def spread_fields(params, first, X):
     units are copies of each other, so that larger weights would be of little use. Where
     fields vary less than enough, random weights are added: those of a net that is not
     pretrained, or smaller ones where these do, and larger ones where even with them
-    fields would vary too little. Biases see to it that fields keep their means.
+    fields would vary too little. Biases see to it that fields keep their means. But
+    where they hardly vary, these say no more than how often units are on, and are in
+    the way: then their means are those of the random weights.
 
     Parameters
     ----------
@@ -114,7 +116,10 @@ def spread_fields(params, first, X):
                 for spread in (ENOUGH_SPREAD, LEAST_SPREAD)
             )
             gain = max(min(enough, 1), min(least, MOST_GAIN))
-            b -= gain * added.mean(axis=0, dtype=np.float64)
+            if learned < LEAST_SPREAD**2:
+                b[:] = -fields.mean(axis=0, dtype=np.float64)
+            else:
+                b -= gain * added.mean(axis=0, dtype=np.float64)
             W += gain * first[layer]
             fields += gain * added
         X = fields
