@@ -2076,6 +2076,13 @@ MUTATIONS = [
         tests=("tests/test_factor_missing.py",),
     ),
     Mutation(
+        "ica: saddles are taken for maxima",
+        "factors/_ica_likelihood.py",
+        "    if least[i, j] >= 0:\n",
+        "    if least[i, j] < 9:\n",
+        tests=("tests/test_ica.py",),
+    ),
+    Mutation(
         "factors: the likelihood lacks a constant",
         "factors/_profile.py",
         "np.sum(np.log(kept) + 1 - kept)",

@@ -34,6 +34,8 @@ MEMORY = 7
 LEAST_CURVATURE = 0.1
 # How often a step is halved before it is given up.
 MAX_HALVINGS = 10
+# Sizes of the steps that may lead away from a saddle, and what one has to gain, in nats.
+SADDLE_STEPS, LEAST_GAIN = (0.5, -0.5, 0.2, -0.2), 1e-4
 # Rows for each source that are enough to come near the maximum; half of them are, too.
 ROWS_A_SOURCE = 250
 # Iterations of FastICA on them.
@@ -94,6 +96,12 @@ def moments(Z, W, sources):
     )
 
 
+def least_eigenvalues(curvature):
+    """Of the blocks of the approximate relative Hessian, of every pair of sources."""
+    a, b = curvature, curvature.T
+    return (a + b) / 2 - np.sqrt(((a - b) / 2) ** 2 + 1)
+
+
 def precondition(gradient, curvature):
     """Solve the approximate relative Hessian for a step.
 
@@ -101,10 +109,8 @@ def precondition(gradient, curvature):
     a step: the block [[a_ij, 1], [1, a_ji]]; a_ii + 1 on the diagonal. Blocks are
     shifted to be positive definite.
     """
-    a, b = curvature, curvature.T
-    least = (a + b) / 2 - np.sqrt(((a - b) / 2) ** 2 + 1)
-    shift = np.maximum(LEAST_CURVATURE - least, 0)
-    a, b = a + shift, b + shift
+    shift = np.maximum(LEAST_CURVATURE - least_eigenvalues(curvature), 0)
+    a, b = curvature + shift, curvature.T + shift
     determinant = a * b - 1
     np.fill_diagonal(determinant, 1)
     step = (b * gradient - gradient.T) / determinant
@@ -169,6 +175,28 @@ def search(Z, W, sources, now, direction):
     return None
 
 
+def leave_saddle(Z, W, sources, now):
+    """Mix the pair of sources along which the loss curves downwards most.
+
+    Two that are mixed half and half have no gradient. Returns the unmixing matrix and
+    its moments; None where there is no such pair, or nothing is gained.
+    """
+    least = least_eigenvalues(now.curvature)
+    np.fill_diagonal(least, 0)
+    i, j = np.unravel_index(np.argmin(least), least.shape)
+    if least[i, j] >= 0:
+        return None
+    direction = np.zeros_like(W)
+    direction[i, j], direction[j, i] = 1, least[i, j] - now.curvature[i, j]
+    direction /= linalg.norm(direction)
+    for size in SADDLE_STEPS:
+        moved = W + size * direction @ W
+        found = moments(Z, moved, sources)
+        if found.loss < now.loss - LEAST_GAIN:
+            return moved, found
+    return None
+
+
 def maximise(Z, W, names, *, adaptive, max_iter, tol):
     """Generate the states of the optimiser, one an iteration.
 
@@ -195,6 +223,8 @@ def maximise(Z, W, names, *, adaptive, max_iter, tol):
             if chosen is not None:
                 sources, memory, converged, stop = chosen, Memory(), False, False
                 now = moments(Z, W, sources)
+        if stop and (left := leave_saddle(Z, W, sources, now)) is not None:
+            (W, now), memory, converged, stop = left, Memory(), False, False
         there = converged or now.slope < tol  # (a last iteration may have come there)
         yield State(W, sources.names, now.loss, now.slope, there)
         if stop:

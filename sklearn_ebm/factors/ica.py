@@ -111,9 +111,10 @@ class ICA(OwnGenerator, Transformer):
     w_init : array-like of shape (n_components, n_components) or None, default=None
         Unmixing matrix of the whitened data to start from; of shape (n_components,
         n_features) if that is fewer. None starts at a random rotation close to the
-        principal components. For the likelihood of whitened data, either is made a
-        rotation, and brought near the maximum by a few iterations of FastICA on a part
-        of the rows: elsewhere the likelihood may have other maxima and saddles.
+        principal components. For the likelihood it is made a rotation, and brought near
+        the maximum by a few iterations of FastICA on a part of the rows: elsewhere the
+        likelihood may have other maxima and saddles. (Without whitening, a matrix that
+        is given is taken as it is.)
 
     random_state : int, RandomState instance or None, default=None
         Seeds the start and, unless that gets its own, `sample`.
@@ -353,7 +354,7 @@ class ICA(OwnGenerator, Transformer):
             self._note(history, state, whitening)
 
         try:
-            self._optimise(Z, W, names, whitening.unit, report)
+            self._optimise(Z, W, names, whitening, report)
         finally:  # Ctrl-C as well
             self._store(X.dtype, whitening, latest, history)
         return latest.converged
@@ -388,16 +389,22 @@ class ICA(OwnGenerator, Transformer):
             W /= linalg.norm(W, axis=1, keepdims=True)
         return W * (np.sqrt(DENSITIES[names[0]].variance) / unit), names
 
-    def _optimise(self, Z, W, names, unit, report):
+    def _optimise(self, Z, W, names, whitening, report):
         """Run the method for the objective."""
         how = {"max_iter": self.max_iter, "tol": self.tol}
         if self.objective == "score_matching":
             Z = Z.astype(np.float64, copy=False)  # line searches need the digits
+            unit = whitening.unit
             minimise(Z, W, Sources(names), unit=unit, report=report, **how)
             return
         adaptive = self._density() == "adaptive"
         if self.whiten is not False:
             W, names = first_guess(Z, W, names, adaptive)
+        elif self.w_init is None:
+            white = linalg.inv(linalg.sqrtm(whitening.second))
+            rows = Z @ white.astype(Z.dtype)
+            W, names = first_guess(rows, W, names, adaptive)
+            W = W @ white
         elif adaptive:
             W, chosen = choose(Z, W, Sources(names))
             names = names if chosen is None else chosen.names
