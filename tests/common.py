@@ -242,7 +242,11 @@ def name_of(estimator):
 def brief(estimator):
     """Return the same, trained for no more epochs than it takes to do all it does."""
     params = estimator.get_params(deep=False)
-    few = {name: min(n, 2) for name, n in params.items() if name.endswith("n_iter")}
+    few = {
+        name: 2 if n is None else min(n, 2)
+        for name, n in params.items()
+        if name.endswith("n_iter")
+    }
     return clone(estimator).set_params(**few)
 
 

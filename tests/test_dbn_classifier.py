@@ -41,6 +41,7 @@ from sklearn_ebm._network import Dropout
 from sklearn_ebm._training import KnownDivision, epoch_order
 from sklearn_ebm.boltzmann import _net_starts
 from sklearn_ebm.boltzmann._net_starts import spread_fields
+from sklearn_ebm.boltzmann._stack import epochs_of
 
 KINDS = {"classifier": DBNClassifier, "regressor": DBNRegressor}
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -279,6 +280,34 @@ def test_hidden_layers_start_from_a_stack(visible, digits, labels, monkeypatch):
     np.testing.assert_allclose(expit(X @ model.coefs_[0] + model.intercepts_[0]), h)
     # The output layer, which the stack says nothing of, is the same.
     assert_same(model.coefs_[-1], plain.coefs_[-1])
+
+
+@pytest.mark.parametrize("n_rows, epochs", [(1, 60), (1500, 40), (60_000, 10)])
+def test_few_rows_are_pretrained_on_for_longer(n_rows, epochs):
+    assert epochs_of(None, n_rows, 10, 60) == epochs
+    assert epochs_of(0, n_rows, 10, 60) == 0
+    assert epochs_of((1, 2), n_rows, 10, 60) == (1, 2)
+
+
+def test_all_rows_count_for_how_long_nets_are_pretrained():
+    y = np.full(90, -1)
+    y[:6] = np.arange(6) % 2
+    X = np.random.default_rng(5).random((90, 4))
+    for kind, objective in [
+        (DBNClassifier, "discriminative"),
+        (DBNClassifier, "generative"),
+        (DBMClassifier, "fine_tuning"),
+    ]:
+        found = []
+        for n_iter in (None, 60):
+            more = {"pretrain_n_iter": n_iter}
+            if kind is DBMClassifier and n_iter:
+                more = {"pretrain_greedy_n_iter": 60, "pretrain_n_iter": 30}
+            model = kind(
+                (3, 2), objective=objective, unlabeled=-1, n_iter=1, random_state=0
+            )
+            found.append(model.set_params(**more).fit(X, y).coefs_)
+        assert_same(*found)
 
 
 @pytest.mark.slow

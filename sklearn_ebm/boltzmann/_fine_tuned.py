@@ -26,7 +26,15 @@ from ._faults import REAL_FEATURES, warn_of_constant_units
 from ._fine_tuning_run import FineTuning
 from ._labels import no_label
 from ._net_starts import random_params, spread_fields
-from ._stack import LayerTasks, new_stack, one_a_layer, pretrain, recognition
+from ._stack import (
+    STACK_EPOCHS,
+    LayerTasks,
+    epochs_of,
+    new_stack,
+    one_a_layer,
+    pretrain,
+    recognition,
+)
 from ._structure import LAYER_SIZES, check_structure, layer_sizes, sizes_in_words
 
 # How the stack is trained, beside what the user says. Without centering, hidden units
@@ -74,6 +82,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         "pretrain_n_iter": [
             Interval(Integral, 0, None, closed="left"),
             TupleOf(Integral, 0, None, closed="left"),
+            None,
         ],
         "solver": [StrOptions({"sgd", "adam", "lbfgs"})],
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
@@ -329,7 +338,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
             self._sizes(),
             check_random_state(self._state["stack_seed"]),
             learning_rate=self.pretrain_learning_rate,
-            n_iter=self.pretrain_n_iter,
+            n_iter=epochs_of(self.pretrain_n_iter, X.shape[0], *STACK_EPOCHS),
             batch_size=self.pretrain_batch_size,
             **PRETRAINING,
         )

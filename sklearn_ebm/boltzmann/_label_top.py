@@ -22,7 +22,15 @@ from ..units import Gaussian
 from ._faults import REAL_FEATURES, warn_of_constant_labels
 from ._fitted_classifier import scores_of
 from ._sampling import PASS_KEY
-from ._stack import FIRST_ROWS, LayerTasks, new_stack, pretrain, recognition
+from ._stack import (
+    FIRST_ROWS,
+    STACK_EPOCHS,
+    LayerTasks,
+    epochs_of,
+    new_stack,
+    pretrain,
+    recognition,
+)
 from ._structure import check_structure
 from .classifier import RBMClassifier
 
@@ -100,7 +108,7 @@ def train(model, X, y, classes=None, callbacks=None):
         weighted = model.intercept_label_
         dtype = model.coefs_[0].dtype
     else:
-        rbms = _new_rbms(model, top.random_state)
+        rbms = _new_rbms(model, top.random_state, len(labels))
     more = {"classes": targets["classes"]} if one_pass else {}
     tasks = LayerTasks(callbacks, estimator=model, X=X, y=y)
     try:
@@ -158,7 +166,7 @@ def _new_top(model):
     return top
 
 
-def _new_rbms(model, rng):
+def _new_rbms(model, rng, n_rows):
     """Machines below the top; the numbers of tuples for the top are not used."""
 
     def below(value):
@@ -169,7 +177,7 @@ def _new_rbms(model, rng):
         model._sizes()[:-1],
         rng,
         learning_rate=below(model.pretrain_learning_rate),
-        n_iter=below(model.pretrain_n_iter),
+        n_iter=epochs_of(below(model.pretrain_n_iter), n_rows, *STACK_EPOCHS),
         batch_size=model.pretrain_batch_size,
         persistent=False,
     )

@@ -17,6 +17,8 @@ from .rbm import RBM
 
 # Rows that are taken up at a time: no longer than an interrupt may wait.
 CHUNK = 2048
+# Epochs of a machine under a net, at least and at most, where no number is given.
+STACK_EPOCHS = 10, 60
 # Rows that the machines above an interrupted one take their first biases from.
 FIRST_ROWS = 1000
 
@@ -81,6 +83,17 @@ def one_a_layer(value, n_layers, name):
             f"{name}={value!r} has {len(value)} numbers for {n_layers} hidden layers."
         )
     return list(value)
+
+
+def epochs_of(n_iter, n_rows, least, most):
+    """Return n_iter or, if it is None, the epochs that a pretraining takes of itself.
+
+    What counts is the number of steps, of which few rows make few an epoch: `most` for
+    1 000 rows or fewer, less for more rows, and at least `least`.
+    """
+    if n_iter is not None:
+        return n_iter
+    return max(least, min(most, 1000 * most // n_rows))
 
 
 class LayerTasks:

@@ -16,9 +16,13 @@ from .._validation import dense
 from ..layered import Layered
 from ._fine_tuned import PRETRAINING
 from ._net_starts import random_params
+from ._stack import epochs_of
 from ._structure import component_shapes
 from .dbm import DBMTransformer
 
+# Epochs of the greedy and of the joint training, at least and at most, where no number
+# is given.
+GREEDY_EPOCHS, JOINT_EPOCHS = (20, 60), (10, 30)
 # Change of a mean below which a row has settled, as for `DBMTransformer`.
 TOLERANCE = 1e-3
 
@@ -49,10 +53,12 @@ class Unrolled:
             visible=model.visible,
             learning_rate=model.pretrain_learning_rate,
             batch_size=model.pretrain_batch_size,
-            n_iter=model.pretrain_n_iter,
+            n_iter=epochs_of(model.pretrain_n_iter, X.shape[0], *JOINT_EPOCHS),
             n_gibbs_steps=model.pretrain_n_gibbs_steps,
             weight_decay=model.pretrain_weight_decay,
-            pretrain_n_iter=model.pretrain_greedy_n_iter,
+            pretrain_n_iter=epochs_of(
+                model.pretrain_greedy_n_iter, X.shape[0], *GREEDY_EPOCHS
+            ),
             n_mean_field_steps=model.n_mean_field_steps,
             verbose=model.verbose,
             random_state=rng,

@@ -60,11 +60,13 @@ class DBMClassifier(FineTunedClassifier):
     pretrain_batch_size : int, default=10
         Rows in a minibatch of that training, and number of its chains.
 
-    pretrain_n_iter : int, default=10
-        Epochs of that training.
+    pretrain_n_iter : int or None, default=None
+        Epochs of that training. None takes 30 for 1 000 rows or fewer, and for more
+        rows fewer, but at least 10.
 
-    pretrain_greedy_n_iter : int, default=20
-        Epochs of the greedy training of every layer before that.
+    pretrain_greedy_n_iter : int or None, default=None
+        Epochs of the greedy training of every layer before that. None takes 60 for
+        1 000 rows or fewer, and for more rows fewer, but at least 20.
 
     pretrain_n_gibbs_steps : int or tuple of two int, default=1
         Gibbs sweeps of the chains for each minibatch; a pair lets them grow.
@@ -266,8 +268,8 @@ class DBMClassifier(FineTunedClassifier):
         "solver": [StrOptions({"auto", "sgd", "adam", "lbfgs"})],
         "n_mean_field_steps": [Interval(Integral, 1, None, closed="left")],
         "pretrain_learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "pretrain_n_iter": [Interval(Integral, 0, None, closed="left")],
-        "pretrain_greedy_n_iter": [Interval(Integral, 0, None, closed="left")],
+        "pretrain_n_iter": [Interval(Integral, 0, None, closed="left"), None],
+        "pretrain_greedy_n_iter": [Interval(Integral, 0, None, closed="left"), None],
         "pretrain_n_gibbs_steps": [
             Interval(Integral, 1, None, closed="left"),
             PairOf(Integral, 1, None, closed="left"),
@@ -286,8 +288,8 @@ class DBMClassifier(FineTunedClassifier):
         n_mean_field_steps=10,
         pretrain_learning_rate=0.01,
         pretrain_batch_size=10,
-        pretrain_n_iter=10,
-        pretrain_greedy_n_iter=20,
+        pretrain_n_iter=None,
+        pretrain_greedy_n_iter=None,
         pretrain_n_gibbs_steps=1,
         pretrain_weight_decay=0.0,
         solver="auto",

@@ -40,9 +40,10 @@ class DBNRegressor(RegressorMixin, FineTuned):
     pretrain_batch_size : int, default=10
         Number of rows in a minibatch of the pretraining.
 
-    pretrain_n_iter : int or tuple of int, default=10
+    pretrain_n_iter : int, tuple of int or None, default=None
         Number of epochs of the pretraining; in a tuple one number for every hidden
-        layer.
+        layer. None takes 60 for 1 000 rows or fewer, and for more rows fewer, but at
+        least 10.
 
     solver : {"sgd", "adam", "lbfgs"}, default="adam"
         How the net is fine-tuned: by stochastic gradient descent with momentum; by
@@ -210,7 +211,7 @@ class DBNRegressor(RegressorMixin, FineTuned):
         pretrain=True,
         pretrain_learning_rate=0.1,
         pretrain_batch_size=10,
-        pretrain_n_iter=10,
+        pretrain_n_iter=None,
         solver="adam",
         learning_rate=None,
         learning_rate_schedule="linear",

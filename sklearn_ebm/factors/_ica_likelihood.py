@@ -34,7 +34,7 @@ MEMORY = 7
 LEAST_CURVATURE = 0.1
 # How often a step is halved before it is given up.
 MAX_HALVINGS = 10
-# Sizes of the steps that may lead away from a saddle, and what one has to gain, in nats.
+# Sizes of steps that may lead away from a saddle, and what one has to gain, in nats.
 SADDLE_STEPS, LEAST_GAIN = (0.5, -0.5, 0.2, -0.2), 1e-4
 # Rows for each source that are enough to come near the maximum; half of them are, too.
 ROWS_A_SOURCE = 250
