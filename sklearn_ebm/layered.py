@@ -48,8 +48,9 @@ class Layered:
     Raises
     ------
     ValueError
-        If the layers, or the shapes of `weights` and `biases`, do not fit together, or
-        a layer has no units.
+        If the layers, or the shapes of `weights` and `biases`, do not fit together, a
+        layer has no units, or `units` cannot be what it holds (a name that there is
+        not, say, or blocks of categories that are not whole).
 
     TypeError
         If `weights` or `biases` are no numbers.
@@ -88,6 +89,8 @@ class Layered:
                 f"weights of shapes {shapes} do not connect {len(self.units)} layers "
                 f"of sizes {sizes}."
             )
+        for unit, size in zip(self.units, sizes, strict=True):
+            as_unit(unit).kernel(size)  # refuses layers that these cannot fill
 
     def energy(self, *states):
         """Energy of rows of states, one array (n_rows, layer size) a layer.
@@ -105,9 +108,8 @@ class Layered:
         Raises
         ------
         ValueError
-            If there is not one array for every layer, an array has another shape than
-            its layer, or `units` cannot be what a layer holds (a name that there is
-            not, say, or blocks of categories that are not whole).
+            If there is not one array for every layer, or an array has another shape
+            than its layer.
         """
         if len(states) != len(self.biases):
             raise ValueError(

@@ -1294,8 +1294,10 @@ MUTATIONS = [
     Mutation(
         "classes: features are not centred",
         "_classifier.pyx",
-        "if self.offset[i] != 0:",
-        "if self.offset[i] > 1e9:",
+        "if self.offset[i] != 0:\n                self.leaves.add_scaled(\n"
+        "                    self.plain",
+        "if self.offset[i] > 1e9:\n                self.leaves.add_scaled(\n"
+        "                    self.plain",
         tests=("tests/test_classifier_trainer.py", "tests/test_rbm_classifier.py"),
     ),
     Mutation(

@@ -38,6 +38,7 @@ from sklearn_ebm.samplers import (
     sample_chains,
 )
 from sklearn_ebm.samplers._paths import two_layers
+from sklearn_ebm.units import Categorical, Gaussian, Mixed, ReLU
 
 RARE = 1e-6
 N_CHAINS = 24_576
@@ -507,6 +508,15 @@ def test_a_layered_value_does_not_change():
                 array[0] = 7
     W[0] = 7  # is still the user's
     assert model.components_.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [Categorical(3), Gaussian(scale=np.ones(3)), "no such unit", Mixed(((3, ReLU()),))],
+)
+def test_a_layered_value_has_layers_that_its_units_can_fill(unit):
+    with pytest.raises(ValueError):
+        Layered((unit, "bernoulli"), [np.zeros((4, 1))], [np.zeros(4), np.zeros(1)])
 
 
 def test_a_layered_value_gives_the_draws_of_its_model():

@@ -353,9 +353,15 @@ def _warn_of_values(estimator, X, start, stop, unit):
     if least < low - ROUNDING or largest > high + ROUNDING:
         warn(
             f"{Kind(unit.kind).name.lower()} units stand for values in "
-            f"[{low}, {high}] but columns {start} to {stop - 1} range over "
+            f"[{low}, {high}] but {_words(start, stop)} over "
             f"[{least:.7g}, {largest:.7g}]; scale them, or choose "
             f"another kind of visible units for {title(estimator)}.",
+        )
+    elif unit.kind == Kind.POISSON and (odd := _fraction(X, start, stop)) is not None:
+        warn(
+            f"poisson units stand for counts, but of {title(estimator)} "
+            f"{_words(start, stop)} over other numbers, too, such as {odd:.7g}; choose "
+            "another kind of visible units, or round them.",
         )
     elif isinstance(unit, Categorical) and (odd := _odd_block(unit, X, start, stop)):
         row, column, total = odd
@@ -366,6 +372,22 @@ def _warn_of_values(estimator, X, start, stop, unit):
             f"{type(estimator).__name__} has no place for other rows, as "
             "OneHotEncoder makes them of categories it drops or ignores.",
         )
+
+
+def _words(start, stop):
+    """Begin a sentence about what some columns hold."""
+    if stop == start + 1:
+        return f"column {start} ranges"
+    return f"columns {start} to {stop - 1} range"
+
+
+def _fraction(X, start, stop):
+    """A finite number in some columns that is not whole, or None."""
+    for part in _values(X, start, stop, np.isfinite):
+        odd = part[part != np.floor(part)]
+        if len(odd):
+            return odd[0]
+    return None
 
 
 def _range(X, start, stop):
