@@ -254,7 +254,7 @@ class PretrainingStopper(PropagatedRecorder):
         (DBMTransformer((4, 3), n_iter=2, pretrain_n_iter=3), "pretraining", 6, 2),
         (DBNTransformer((4, 3), n_iter=2, up_down_n_iter=3), "up-down", 3, 4),
         (DBNClassifier((4, 3), n_iter=5, pretrain_n_iter=3), None, 0, 11),
-        (DBMClassifier((4, 3), n_iter=5, pretrain_n_iter=3), "pretraining", 40, 8),
+        (DBMClassifier((4, 3), n_iter=5, pretrain_n_iter=3), "pretraining", 120, 8),
     ],
     ids=str,
 )

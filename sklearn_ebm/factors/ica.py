@@ -113,8 +113,8 @@ class ICA(OwnGenerator, Transformer):
         n_features) if that is fewer. None starts at a random rotation close to the
         principal components. For the likelihood it is made a rotation, and brought near
         the maximum by a few iterations of FastICA on a part of the rows: elsewhere the
-        likelihood may have other maxima and saddles. (Without whitening, a matrix that
-        is given is taken as it is.)
+        likelihood may have other maxima and saddles. Without whitening, a matrix that
+        is given is taken as it is.
 
     random_state : int, RandomState instance or None, default=None
         Seeds the start and, unless that gets its own, `sample`.
