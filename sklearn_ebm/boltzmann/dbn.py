@@ -138,7 +138,9 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         Weights of the way up: equal to `components_` unless untied.
 
     recognition_intercepts_ : list of ndarray of shape (n_units,)
-        Biases of the hidden layers on the way up.
+        Biases of the hidden layers on the way up. The last is that of the top layer,
+        whose machine it belongs to: the same array as the last of `intercepts_`, in
+        place of which it is used.
 
     variance_ : ndarray of shape (n_visible,)
         Variances of Gaussian visible units given the layer above; 1 for others. Not
