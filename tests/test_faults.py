@@ -181,6 +181,22 @@ def test_real_models_that_were_led_away_from_the_data_are_warned_of(bits, scale)
         rbm.set_params(learning_rate=0.03).fit(X)
 
 
+def test_long_rows_of_counts_that_no_row_is_like_are_warned_of():
+    # Short texts on few topics, and many hidden units: in some of their states texts
+    # are ten times as long, which chains come to step by step.
+    rng = np.random.default_rng(1)
+    topics = rng.dirichlet(np.full(100, 0.1), 8)
+    shares = rng.dirichlet(np.full(8, 0.2), 1000)
+    X = np.array([rng.multinomial(rng.poisson(20), p) for p in shares @ topics])
+    model = RBM(256, visible="poisson", random_state=1)
+    with pytest.warns(ConvergenceWarning, match="worse than independent"):
+        model.fit(X[:700])
+    assert model.sample(100, random_state=0).sum(axis=1).mean() > 60
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.set_params(n_components=32).fit(X[:700])
+
+
 @pytest.mark.parametrize("scale", [2.0, 5.0])
 def test_a_given_variance_that_is_too_large_is_no_fault_of_the_training(scale):
     X = generator(1230).normal(size=(300, 6))

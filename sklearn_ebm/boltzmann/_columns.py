@@ -351,10 +351,12 @@ def _warn_of_values(estimator, X, start, stop, unit):
     low, high = RANGES[unit.kind]
     least, largest = _range(X, start, stop)
     if least < low - ROUNDING or largest > high + ROUNDING:
+        bits = unit.kind == Kind.BERNOULLI
+        remedy = "scale them with MinMaxScaler(clip=True)" if bits else "change them"
         warn(
             f"{Kind(unit.kind).name.lower()} units stand for values in "
             f"[{low}, {high}] but {_words(start, stop)} over "
-            f"[{least:.7g}, {largest:.7g}]; scale them, or choose "
+            f"[{least:.7g}, {largest:.7g}]; {remedy}, or choose "
             f"another kind of visible units for {title(estimator)}.",
         )
     elif unit.kind == Kind.POISSON and (odd := _fraction(X, start, stop)) is not None:

@@ -24,9 +24,9 @@ REAL_FEATURES = "standardized data with visible='gaussian'"
 COUNTABLE = Kind.BERNOULLI, Kind.SPIN, Kind.CATEGORICAL, Kind.POISSON
 # Rows that are added up, at most, and nats by which good estimates may be wrong.
 MOST_ROWS, SLACK = 1000, 0.1
-# Chains that look for states far from the data, their sweeps, and nats by which a model
-# may seem to be worse.
-N_CHAINS, N_SWEEPS, SURE = 32, 3, 1.0
+# Chains that look for states far from the data, their sweeps (more for counts, which
+# grow a little in each), and nats by which a model may seem to be worse.
+N_CHAINS, N_SWEEPS, N_SWEEPS_OF_COUNTS, SURE = 32, 3, 30, 1.0
 # A layer with at most so many states is enumerated instead.
 FEW_STATES = 2**10
 # Seed of those chains.
@@ -207,9 +207,11 @@ def warn_if_worse_than_independent(estimator, X, learning_rate):
         energies = machine.free_energy(rows.astype(machine.dtype))
         most = -float(log_partition(layers)) - energies.mean()
     else:
-        states = np.empty((1 + N_SWEEPS, *rows.shape), machine.dtype)
+        counts = are(kinds, Kind.POISSON).any()
+        n_sweeps = N_SWEEPS_OF_COUNTS if counts else N_SWEEPS
+        states = np.empty((1 + n_sweeps, *rows.shape), machine.dtype)
         states[0] = rows
-        for step in range(N_SWEEPS):
+        for step in range(n_sweeps):
             states[step + 1] = machine.sweep(states[step], SEED, step)[1]
         energies = machine.free_energy(states.reshape(-1, rows.shape[1]))
         most = energies.min() - energies[: len(rows)].mean()
