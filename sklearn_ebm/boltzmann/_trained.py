@@ -124,9 +124,10 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             lie in [0, 1].
         ConvergenceWarning
             If in the end over 5 % of the hidden units of a restricted machine are dead
-            or saturated, or none at the top of a deep one tells rows apart; if counts,
-            where there are any, can grow without bounds; or if a restricted machine, of
-            no rectified features, is certainly worse than independent ones.
+            or saturated, or none of them, or of those at the top of a deep machine,
+            tells rows apart; if counts, where there are any, can grow without bounds;
+            or if a restricted machine, of no rectified features, is certainly worse
+            than independent ones.
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_state")
