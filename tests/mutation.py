@@ -1859,8 +1859,8 @@ MUTATIONS = [
     Mutation(
         "faults: units that tell a rare class apart are called constant",
         "boltzmann/_faults.py",
-        "for n in (SOME, MANY):",
-        "for n in (SOME, SOME):",
+        "for n in (SOME, MANY) if",
+        "for n in (SOME, SOME) if",
         tests=("tests/test_faults.py",),
     ),
     Mutation(

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sklearn.datasets import load_iris, make_blobs, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import binarize, minmax_scale, scale
 
+import sklearn_ebm
 from common import all_states
 from reference import generator
 from sklearn_ebm import (
@@ -95,15 +97,6 @@ def test_labels_of_a_rare_class_are_told_apart():
     assert model.score(X, y) > 0.999
 
 
-def _is_constant(model, X):
-    use = model.predict_proba if hasattr(model, "predict_proba") else model.transform
-    return use(X).std(axis=0).max() < 0.02
-
-
-def _says_so(caught):
-    return any("hardly tells rows apart" in str(each.message) for each in caught)
-
-
 def test_labels_of_a_single_class_deserve_no_warning():
     X, _ = load_iris(return_X_y=True)
     model = DBNClassifier(
@@ -112,6 +105,15 @@ def test_labels_of_a_single_class_deserve_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         model.fit(scale(X), np.zeros(150, int))
+
+
+def _is_constant(model, X):
+    use = model.predict_proba if hasattr(model, "predict_proba") else model.transform
+    return use(X).std(axis=0).max() < 0.02
+
+
+def _says_so(caught):
+    return any("hardly tells rows apart" in str(each.message) for each in caught)
 
 
 # ---- Probability that is not where the data are ----
@@ -317,3 +319,21 @@ def test_fits_that_counts_escape_from_say_so(kind):
     with pytest.warns(ConvergenceWarning, match="Counts of .* bounds") as caught:
         model.fit(X)
     assert all(each.filename == __file__ for each in caught)
+
+
+# ---- What the guide says of them ----
+
+
+def test_the_guide_quotes_what_is_said():
+    folder = Path(sklearn_ebm.__file__).parent
+    source = " ".join(path.read_text() for path in folder.rglob("*.py"))
+    source = re.sub(r'"\s+f?"', "", source)  # strings in pieces
+    page = Path(__file__).parent.parent / "doc" / "warnings.rst"
+    if not page.exists():
+        pytest.skip("the documentation is not beside the tests")
+    quoted = re.findall(r'^   \* - (".*)$', page.read_text(), re.M)
+    assert len(quoted) > 10
+    for line in quoted:
+        for text in re.findall(r'"([^"]+)"', line):
+            for part in text.split("..."):
+                assert part.strip() in source, part

@@ -19,6 +19,7 @@ from sklearn_ebm.factors._ica_likelihood import (
     SCALE_ROWS,
     best_scale,
     choose,
+    leave_saddle,
     moments,
     precondition,
 )
@@ -528,6 +529,20 @@ def test_data_that_are_not_whitened_have_the_same_maximum(n_sources):
         X -= X.mean(axis=0)
         white, plain = (fit(X, whiten=w).score(X) for w in ("unit-variance", False))
         assert plain == pytest.approx(white, abs=2e-3)
+
+
+def test_sources_that_are_mixed_half_and_half_are_a_saddle_that_is_left():
+    S = np.random.default_rng(0).laplace(size=(5000, 2))
+    W, sources = np.array([[1.0, 1.0], [-1.0, 1.0]]) / 2, Sources(["laplace"] * 2)
+    now = moments(S, W, sources)
+    moved, found = leave_saddle(S, W, sources, now)
+    assert found.loss < now.loss - 0.01
+    assert found.loss == moments(S, moved, sources).loss
+    apart = moments(S, np.eye(2), sources)
+    assert leave_saddle(S, np.eye(2), sources, apart) is None
+    first, one = np.ascontiguousarray(S[:, :1]), Sources(["laplace"])
+    alone = moments(first, np.eye(1), one)
+    assert leave_saddle(first, np.eye(1), one, alone) is None
 
 
 def test_whitening_goes_when_it_is_switched_off():

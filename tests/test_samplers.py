@@ -511,11 +511,16 @@ def test_a_layered_value_does_not_change():
 
 
 @pytest.mark.parametrize(
-    "unit",
-    [Categorical(3), Gaussian(scale=np.ones(3)), "no such unit", Mixed(((3, ReLU()),))],
+    "unit, message",
+    [
+        (Categorical(3), "4 columns are no blocks of 3"),
+        (Gaussian(scale=np.ones(3)), "but there are 4 of them"),
+        (Mixed(((3, ReLU()),)), "of 3 columns do not make 4"),
+        ("no such unit", "there are no units"),
+    ],
 )
-def test_a_layered_value_has_layers_that_its_units_can_fill(unit):
-    with pytest.raises(ValueError):
+def test_a_layered_value_has_layers_that_its_units_can_fill(unit, message):
+    with pytest.raises(ValueError, match=message):
         Layered((unit, "bernoulli"), [np.zeros((4, 1))], [np.zeros(4), np.zeros(1)])
 
 

@@ -211,7 +211,7 @@ def test_codes_that_are_none_are_refused(value, message):
         (
             [([0], "gaussian"), ([1, 2], "poisson")],
             [[0.5, 3.0, 1.0], [1.0, 7.0, 2.5]],
-            "columns 1 to 2 range over other numbers, too, such as 2.5",
+            "columns 1 to 2 range over numbers that are not whole, too, such as 2.5",
         ),
     ],
 )

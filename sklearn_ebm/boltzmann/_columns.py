@@ -361,9 +361,9 @@ def _warn_of_values(estimator, X, start, stop, unit):
         )
     elif unit.kind == Kind.POISSON and (odd := _fraction(X, start, stop)) is not None:
         warn(
-            f"poisson units stand for counts, but of {title(estimator)} "
-            f"{_words(start, stop)} over other numbers, too, such as {odd:.7g}; choose "
-            "another kind of visible units, or round them.",
+            f"poisson units stand for counts but {_words(start, stop)} over "
+            f"numbers that are not whole, too, such as {odd:.7g}; round them, or "
+            f"choose another kind of visible units for {title(estimator)}.",
         )
     elif isinstance(unit, Categorical) and (odd := _odd_block(unit, X, start, stop)):
         row, column, total = odd
@@ -386,7 +386,7 @@ def _words(start, stop):
 def _fraction(X, start, stop):
     """A finite number in some columns that is not whole, or None."""
     for part in _values(X, start, stop, np.isfinite):
-        odd = part[part != np.floor(part)]
+        odd = part[np.abs(part - np.round(part)) > ROUNDING]
         if len(odd):
             return odd[0]
     return None

@@ -56,7 +56,7 @@ def warn_of_constant_units(layer, means_of, X, remedies, least=LEAST_DEVIATION):
         Standard deviation of the means of a unit that tells rows apart.
     """
     # (The few may have none of a rare class, which it does tell.)
-    for n in (SOME, MANY):
+    for n in (SOME, MANY) if X.shape[0] > SOME else (SOME,):
         means = means_of(some_rows(X, n))
         most = means.std(axis=0, dtype=np.float64).max()
         if len(means) == 1 or most >= least:
@@ -94,7 +94,7 @@ def warn_of_constant_bits(estimator, view, X):
     if not view.bits:
         return
     remedies = ["more epochs", "another learning_rate"]
-    if Kind.BERNOULLI in kinds_of(as_unit(view.layers.units[0])):
+    if kinds_of(as_unit(view.layers.units[0])) == {Kind.BERNOULLI}:
         # (More epochs of probabilities may make it worse.)
         remedies = [
             "more epochs if features are binary",
@@ -193,7 +193,8 @@ def warn_if_worse_than_independent(estimator, X, learning_rate):
     unit = as_unit(layers.units[0])
     kinds = kinds_by_column(unit, X.shape[1])
     real = are(kinds, Kind.GAUSSIAN)
-    if not (real | are(kinds, *COUNTABLE)).all():
+    # (Independent features know a single row by heart.)
+    if X.shape[0] == 1 or not (real | are(kinds, *COUNTABLE)).all():
         return
     rows = dense(some_rows(X, N_CHAINS), np.float64)
     # Probabilities stand for bits.

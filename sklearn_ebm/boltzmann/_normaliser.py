@@ -12,7 +12,8 @@ from ..samplers._jumps import jumps_of
 BETAS, N_RUNS, SEED = 1000, 100, 0
 # Draws near rows of the training. Their estimate counts if it stands on enough of them,
 # as no draw then has more than a seventh of the weight, or is higher by so many nats:
-# being without bias, it hardly ever is (by Markov's inequality, once in 150 times).
+# without bias, it is so in one of 150 times at most (by Markov's inequality) where
+# annealing was right.
 N_DRAWS, ENOUGH, CERTAIN = 2000, 50, 5.0
 # A layer with at most so many states is enumerated instead.
 MOST_STATES = 2**14

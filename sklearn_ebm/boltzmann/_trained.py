@@ -121,7 +121,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         -----
         UserWarning
             If X has values that the visible units cannot mean: those of Bernoulli units
-            lie in [0, 1].
+            lie in [0, 1], counts are whole numbers.
         ConvergenceWarning
             If in the end over 5 % of the hidden units of a restricted machine are dead
             or saturated, or none of them, or of those at the top of a deep machine,

@@ -223,7 +223,8 @@ class BernoulliRBM(TrainedRBM):
     -----
     ConvergenceWarning
         At the end of `fit`, if over 5 % of the hidden units are dead or saturated, or
-        if the model is found to be certainly worse than independent features.
+        none tells rows apart, or if the model is found to be certainly worse than
+        independent features.
 
     See Also
     --------

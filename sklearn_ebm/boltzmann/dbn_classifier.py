@@ -356,8 +356,9 @@ class DBNClassifier(FineTunedClassifier):
             If X has values outside [0, 1], and machines of Bernoulli units learn from
             them.
         ConvergenceWarning
-            If over 5 % of the units of a pretrained layer are dead or saturated, or the
-            labels of a generative top hardly depend on the row.
+            If over 5 % of the units of a pretrained layer are dead or saturated, or no
+            unit of the last hidden layer tells rows apart, or the labels of a
+            generative top hardly depend on the row.
         DataConversionWarning
             If `y` is a matrix of one column.
         """

@@ -241,7 +241,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             that do not sum to 1.
         ConvergenceWarning
             If over 5 % of the hidden units, Bernoulli ones, are dead or saturated, or
-            if counts can grow without bounds.
+            none tells rows apart; or if counts can grow without bounds.
         """
         check_parameters(self)
         X = check_table(self, X, self.missing_values, reset=True)
