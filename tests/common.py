@@ -61,6 +61,14 @@ BOLTZMANN_ESTIMATORS = [
     BernoulliRBM(n_components=4, n_iter=3, missing="latent", random_state=0),
     BernoulliRBM(n_components=4, n_iter=3, n_temperatures=3, random_state=0),
 ]
+# What an RBMClassifier has learned.
+CLASSIFIER_PARAMETERS = [
+    "components_",
+    "label_components_",
+    "intercept_hidden_",
+    "intercept_visible_",
+    "intercept_label_",
+]
 CLASSIFIERS = [
     RBMClassifier(n_components=8, n_iter=5, learning_rate=0.5, random_state=0),
     RBMClassifier(

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import minmax_scale
 
 from common import (
+    CLASSIFIER_PARAMETERS,
     all_states,
     assert_same,
     fitted_floats,
@@ -36,13 +37,6 @@ KEY = 0x0123456789ABCDEF
 DRAW_LABEL, DRAW_ROW_LABEL = 4, 5
 LEAST_P = 1e-6
 OBJECTIVES = {"discriminative": (1.0, 0.0), "generative": (0, 1), "hybrid": (1, 0.3)}
-PARAMETERS = [
-    "components_",
-    "label_components_",
-    "intercept_hidden_",
-    "intercept_visible_",
-    "intercept_label_",
-]
 
 # ---- A machine as plain arrays, and its twin ----
 
@@ -156,7 +150,7 @@ def model_with(parameters):
     X = np.full((len(U.T), W.shape[1]), 0.5, W.dtype)
     model = RBMClassifier(len(W), n_iter=0, random_state=0)
     model.fit(X, np.arange(len(U.T)))
-    vars(model).update(zip(PARAMETERS, parameters, strict=True))
+    vars(model).update(zip(CLASSIFIER_PARAMETERS, parameters, strict=True))
     return model
 
 
@@ -263,7 +257,7 @@ def test_hybrid_without_a_generative_part_is_discriminative(digits, labels):
         RBMClassifier(5, objective=objective, alpha=0, **settings).fit(digits, labels)
         for objective in ("hybrid", "discriminative")
     ]
-    for name in PARAMETERS[:3]:
+    for name in CLASSIFIER_PARAMETERS[:3]:
         found, wanted = (getattr(model, name) for model in models)
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
 
@@ -389,7 +383,9 @@ def test_discriminative_gradient_is_that_of_the_log_likelihood(shape, kind):
         slope = (sides[0] - sides[1]) / 2e-5
         found = (gradient * direction).sum()
         scale = np.abs(gradient * direction).sum()
-        assert abs(found - slope) <= 1e-6 * max(scale, 1e-3), PARAMETERS[number]
+        assert abs(found - slope) <= 1e-6 * max(scale, 1e-3), CLASSIFIER_PARAMETERS[
+            number
+        ]
     assert trainer.seen()[0] == pytest.approx(log_likelihood(parameters), rel=1e-12)
 
 

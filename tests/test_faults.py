@@ -3,6 +3,7 @@
 import re
 import warnings
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from sklearn_ebm._units import Kind
 from sklearn_ebm.boltzmann._faults import (
     _are_states,
     warn_if_worse_than_independent,
+    warn_of_constant_bits,
     warn_of_excess_probability,
 )
 from sklearn_ebm.likelihood import log_likelihood, log_partition
@@ -84,6 +86,19 @@ def test_hidden_bits_that_are_as_good_as_constant_have_a_warning(
     assert _says_so(caught) == is_bad
     if model.get_params().get("hidden", "bernoulli") == "bernoulli":
         assert _is_constant(model, X) == is_bad
+
+
+def test_tables_whose_real_columns_are_real_have_other_remedies():
+    X = np.random.default_rng(0).normal(size=(20, 2)) > 0
+    for visible, remedies in [
+        ("bernoulli", "Try more epochs if features are binary, if they are real"),
+        ([([0], "bernoulli"), ([1], "gaussian")], "Try more epochs, or another learn"),
+    ]:
+        model = RBM(3, visible=visible, n_iter=0).fit(X)
+        view = Mock(bits=True, layers=model._layered())
+        view.hidden_means.return_value = np.full((20, 3), 0.3)
+        with pytest.warns(ConvergenceWarning, match=remedies):
+            warn_of_constant_bits(model, view, X)
 
 
 def test_labels_of_a_rare_class_are_told_apart():

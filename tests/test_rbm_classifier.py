@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from common import (
+    CLASSIFIER_PARAMETERS,
     CLASSIFIERS,
     assert_same,
     assert_same_model,
@@ -27,13 +28,6 @@ from sklearn_ebm._class_scores import class_scores
 from sklearn_ebm._training import KnownDivision
 
 OBJECTIVES = "discriminative", "generative", "hybrid"
-PARAMETERS = [
-    "components_",
-    "label_components_",
-    "intercept_hidden_",
-    "intercept_visible_",
-    "intercept_label_",
-]
 
 
 def division_of(model, labels, fraction):
@@ -301,7 +295,7 @@ def test_warm_start_goes_on(digits, labels):
     parts = clone(whole).set_params(n_iter=2, warm_start=True)
     parts.fit(digits, labels).fit(digits, labels)
     assert parts.n_iter_ == 4
-    for name in PARAMETERS:
+    for name in CLASSIFIER_PARAMETERS:
         assert_same(getattr(parts, name), getattr(whole, name))
 
 
