@@ -19,10 +19,12 @@ import numpy as np
 from scipy.special import expit, log_softmax, logit
 
 from .._missing import missing_values, observed_means
+from .._network import outputs
 from .._passes import activate, multiply_by_slopes
 from .._products import product, single_threaded_blas
 from .._validation import check_rows, dense
 from ..layered import Layered, blocks, connections, unfolded
+from ._faults import warn_of_constant_labels
 from ._starts import BITS_RATE, SMALL, log_odds, start_of_bits
 from ._structure import component_shapes
 
@@ -362,6 +364,23 @@ class MultiPrediction:
 
     def pretrain(self, model, X, rng, tasks):
         """The machine is trained with the labels from the first."""
+
+    def spread(self, model, X, first):
+        """Nothing was pretrained."""
+
+    def warn_of_faults(self, model, X):
+        """Warn if the machine is none for the data it was trained on."""
+        network, params = model._network(model._state), model._params()
+        warn_of_constant_labels(
+            model,
+            lambda rows: outputs(network, params, model._inputs(rows)),
+            X,
+            ["more epochs", "objective='fine_tuning'"],
+        )
+
+    def centred(self, model):
+        """Return True: the fields change with all inputs together, by any solver."""
+        return True
 
     def offsets(self, model, X):
         """Return what even units are about: inputs as in rows X, others as at first."""

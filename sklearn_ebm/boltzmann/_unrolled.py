@@ -15,6 +15,7 @@ from .._deep_machines import DeepMachine
 from .._validation import dense
 from ..layered import Layered
 from ._fine_tuned import PRETRAINING
+from ._fine_tuned_classifier import FineTunedClassifier
 from ._net_starts import random_params
 from ._stack import epochs_of
 from ._structure import component_shapes
@@ -31,8 +32,18 @@ class Unrolled:
     """What `DBMClassifier` does with ``objective="fine_tuning"``.
 
     The deep machine is trained without labels, and stays as it is when the net is
-    fine-tuned. What is not said here is as in `FineTuned`.
+    fine-tuned, which is one like others but for its inputs.
     """
+
+    read = staticmethod(FineTunedClassifier._read)
+    spread = staticmethod(FineTunedClassifier._spread)
+    offsets = staticmethod(FineTunedClassifier._offsets)
+    network = staticmethod(FineTunedClassifier._network)
+    masks = staticmethod(FineTunedClassifier._dropout)
+    params = staticmethod(FineTunedClassifier._params)
+    warn_of_faults = staticmethod(FineTunedClassifier._warn_of_faults)
+    centred = staticmethod(FineTunedClassifier._centred.fget)
+    n_features_out = staticmethod(FineTunedClassifier._n_features_out.fget)
 
     def first_params(self, model, rows, state, rng):
         """Return a net, and put a machine that has learned nothing into the state."""
@@ -95,6 +106,10 @@ class Unrolled:
             tolerance=TOLERANCE,
         )
         return Augmented(X, machine, training)
+
+    def public(self, model, params, state):
+        """Return the public attributes of a net with these parameters."""
+        return state["dbm"] | FineTunedClassifier._public(model, params, state)
 
     def damage(self, model):
         """Return what is wrong with public attributes, or None."""

@@ -4,14 +4,13 @@ from numbers import Integral, Real
 
 from sklearn.utils import check_random_state
 
-from .._network import outputs
 from .._parameters import Interval, PairOf, StrOptions
-from ._faults import warn_of_constant_labels
 from ._fine_tuned_classifier import FineTunedClassifier
 from ._multi_prediction import MultiPrediction
 from ._stack import LayerTasks
 from ._unrolled import Unrolled
 
+# What depends on the objective is asked of one of these.
 UNROLLED, PREDICTING = Unrolled(), MultiPrediction()
 WAYS = {"fine_tuning": UNROLLED, "multi_prediction": PREDICTING}
 # What a model has with objective="fine_tuning" only.
@@ -344,13 +343,7 @@ class DBMClassifier(FineTunedClassifier):
         self.verbose = verbose
         self.random_state = random_state
 
-    # ---- The net, by what the objective is: unrolled, it is one like others ----
-
-    @property
-    def _solver(self):
-        if self.solver != "auto":
-            return self.solver
-        return "adam" if self.objective == "fine_tuning" else "sgd"
+    # ---- The net, which is one way's or the other's, by the objective ----
 
     @property
     def _way(self):
@@ -358,6 +351,12 @@ class DBMClassifier(FineTunedClassifier):
         if not hasattr(self, "_state"):
             return WAYS[self.objective]
         return UNROLLED if "dbm" in self._state else PREDICTING
+
+    @property
+    def _solver(self):
+        if self.solver != "auto":
+            return self.solver
+        return "adam" if self.objective == "fine_tuning" else "sgd"
 
     def _check_parameters(self):
         super()._check_parameters()
@@ -383,6 +382,10 @@ class DBMClassifier(FineTunedClassifier):
     def _trains_on_all(self):
         return self.objective == "multi_prediction"
 
+    @property
+    def _n_pretrained(self):
+        return 1 if self.objective == "fine_tuning" else 0
+
     def _initialise(self, *given):
         self.__dict__.pop("_state", None)  # which says what the net was fitted to be
         super()._initialise(*given)
@@ -396,73 +399,45 @@ class DBMClassifier(FineTunedClassifier):
     def _first_params(self, rows, state, rng):
         return self._way.first_params(self, rows, state, rng)
 
-    @property
-    def _n_pretrained(self):
-        return 1 if self.objective == "fine_tuning" else 0
-
     def _pretrain(self, X, tasks):
         rng = check_random_state(self._state["stack_seed"])
         self._way.pretrain(self, X, rng, tasks or LayerTasks())
 
     def _spread(self, X, first):
-        if self._way is UNROLLED:
-            super()._spread(X, first)
+        self._way.spread(self, X, first)
 
     def _warn_of_faults(self, X):
-        if self._way is UNROLLED:
-            super()._warn_of_faults(X)
-            return
-        network, params = self._network(self._state), self._params()
-        warn_of_constant_labels(
-            self,
-            lambda rows: outputs(network, params, self._inputs(rows)),
-            X,
-            ["more epochs", "objective='fine_tuning'"],
-        )
+        self._way.warn_of_faults(self, X)
 
     @property
     def _centred(self):
-        # (The fields of such a machine change with all its inputs together, whatever
-        # the solver: none was pretrained.)
-        return super()._centred or self._way is not UNROLLED
+        return self._way.centred(self)
 
     def _offsets(self, inputs):
-        if self._way is UNROLLED:
-            return super()._offsets(inputs)
         return self._way.offsets(self, inputs)
 
     def _read(self, X, reset=False):
         way = WAYS[self.objective] if reset else self._way
-        if way is UNROLLED:
-            return super()._read(X, reset)
         return way.read(self, X, reset)
 
     def _inputs(self, X, training=False):
         return self._way.inputs(self, X, training)
 
     def _network(self, state, weight_decay=0.0):
-        if self._way is UNROLLED:
-            return super()._network(state, weight_decay)
         return self._way.network(self, state, weight_decay)
 
     def _dropout(self, state):
-        if self._way is UNROLLED:
-            return super()._dropout(state)
         return self._way.masks(self, state)
 
     def _public(self, params, state):
-        if self._way is UNROLLED:
-            return state["dbm"] | super()._public(params, state)
         public = self._way.public(self, params, state)
         return public | {"classes_": state["classes"]}
 
     def _params(self):
-        return super()._params() if self._way is UNROLLED else self._way.params(self)
+        return self._way.params(self)
 
     @property
     def _n_features_out(self):
-        if self._way is UNROLLED:
-            return super()._n_features_out
         return self._way.n_features_out(self)
 
     def __sklearn_is_fitted__(self):
