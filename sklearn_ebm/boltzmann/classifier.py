@@ -22,6 +22,7 @@ from .._training import (
     share_held_out,
 )
 from .._validation import check_rows, random_key
+from .._warning import warn
 from ..monitoring import Stopping, enter_epoch
 from ._faults import warn_of_constant_labels
 from ._fitted_classifier import FittedClassifier, scores_of
@@ -345,7 +346,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         Warns
         -----
         UserWarning
-            If values of X lie outside [0, 1], by more than rounding.
+            If values of X lie outside [0, 1], by more than rounding; or if rows without
+            a label are left out, as of the discriminative objective.
         ConvergenceWarning
             If the probabilities of the labels are nearly the same for all rows.
         DataConversionWarning
@@ -355,6 +357,12 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         goes_on = self.warm_start and hasattr(self, "_state")
         given = {"X": X, "y": y}
         X, rows, codes, division = self._begin(X, y, None, goes_on)
+        n_unused = len(given["y"]) - len(codes)
+        if n_unused and self._stands_alone:
+            warn(
+                f"{n_unused} rows have no label, and objective='discriminative' learns "
+                "nothing from them. objective='hybrid' does."
+            )
         if goes_on and self.n_iter == 0:
             return self
         if goes_on:
