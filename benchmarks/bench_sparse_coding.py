@@ -1,7 +1,7 @@
 """Speed of sparse coding beside scikit-learn's solvers, at equal objectives.
 
     python benchmarks/bench_sparse_coding.py [--rows 50000] [--atoms 256]
-        [--alpha 1.0] [--repeats 3] [--passes 3] [--threads 1 2]
+        [--alpha 1.0] [--repeats 3] [--passes 3] [--threads 1 2] [--batches]
 
 8x8 patches of scikit-learn's two sample photos (grey, the mean of each patch
 subtracted, scaled to unit variance), float64. Three comparisons, each with the same
@@ -17,6 +17,9 @@ Runs alternate in one process; times are medians, ratios medians of the ratios o
 neighbouring runs. On several threads scikit-learn gets as many jobs. Objectives are
 means of a row in nats (beta = 1/2): of the rows themselves for transform, of 5000
 other patches, coded by scikit-learn, for the dictionaries.
+
+With --batches instead: fits until they settle, by minibatches and of all rows at once,
+of 1 000 to --rows rows (once, on the first number of threads).
 """
 
 import argparse
@@ -74,6 +77,23 @@ def compare(name, threads, repeats, ways, quality):
     )
 
 
+def compare_batches(args, quality):
+    """Fit some numbers of rows by minibatches and all at once."""
+    for n_rows in (1000, 3000, 10_000, 30_000, args.rows):
+        X = load_patches(n_rows, 0)
+        for batch_size in (256, None):
+            model = SparseCoding(
+                args.atoms, alpha=args.alpha, batch_size=batch_size, random_state=0
+            )
+            with threadpool_limits(limits=args.threads[0]):
+                seconds, _ = timed(lambda model=model, X=X: model.fit(X))
+            print(
+                f"{n_rows:6} rows, batch_size={batch_size!s:5} {seconds:7.2f} s, "
+                f"{model.n_iter_:3} passes, objective {quality(model):.4f} nats",
+                flush=True,
+            )
+
+
 def main():
     """Print the comparisons."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -83,6 +103,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--passes", type=int, default=3)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--batches", action="store_true")
     args = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     X, held_out = load_patches(args.rows, 0), load_patches(5000, 1)
@@ -109,6 +130,9 @@ def main():
         codes = sparse_encode(held_out, atoms, algorithm="lasso_cd", alpha=args.alpha)
         return mean_objective(held_out, codes, atoms, args.alpha)
 
+    if args.batches:
+        compare_batches(args, quality)
+        return
     learned = ours(1, 256)
     atoms = learned.components_
     n_nonzero = learned.history_["n_nonzero"][-1]

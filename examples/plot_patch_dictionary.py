@@ -56,7 +56,7 @@ train, test = train / train.std(), test / train.std()
 # Fixed dictionaries, and learned ones.
 components = PCA(64).fit(train).components_
 learned = {
-    n: SparseCoding(n, alpha=1.0, max_iter=8, random_state=0).fit(train)
+    n: SparseCoding(n, alpha=1.0, max_iter=16, random_state=0).fit(train)
     for n in (64, 256)
 }
 dictionaries = {

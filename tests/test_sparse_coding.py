@@ -470,6 +470,22 @@ def test_fit_stops_when_the_objective_settles(batch_size, patience, patches):
     assert SparseCoding(tol=0, max_iter=40, **settings).fit(X).n_iter_ == 40
 
 
+@pytest.mark.parametrize(
+    "algorithm, most, meant",
+    [("lasso_cd", 400, None), ("lasso_cd", 399, 256), ("omp", 400, 256)],
+)
+def test_what_automatic_batches_are(algorithm, most, meant, patches, monkeypatch):
+    monkeypatch.setattr("sklearn_ebm.factors.sparse_coding.MOST_AT_ONCE", most)
+    X, _ = patches
+    model, wanted = (
+        SparseCoding(9, algorithm=algorithm, max_iter=3, random_state=0, **size)
+        for size in ({}, {"batch_size": meant})
+    )
+    assert_same(model.fit(X).components_, wanted.fit(X).components_)
+    wanted.set_params(batch_size=256).partial_fit(X)
+    assert_same(model.partial_fit(X).components_, wanted.components_)
+
+
 def test_first_atoms_are_rows(patches):
     X, _ = patches
     model = SparseCoding(20, max_iter=0, random_state=0).fit(X)

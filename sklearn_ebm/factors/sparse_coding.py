@@ -36,6 +36,11 @@ from ._dictionary import (
 )
 from ._fits import check_same_components
 
+# batch_size="auto": the most rows of which all are coded before atoms move (with codes
+# that begin as in the pass before, which pursuits cannot do), and minibatches of more.
+MOST_AT_ONCE = 50_000
+MINIBATCH = 256
+
 # Passes over minibatches in a row that a fit without progress goes on for.
 PATIENCE = 3
 
@@ -84,9 +89,11 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         Atoms of a row with ``algorithm="omp"``. None means a tenth of the number of
         features, at least 1.
 
-    batch_size : int or None, default=256
+    batch_size : int, None or "auto", default="auto"
         Rows in each minibatch. None means all rows: the codes of all rows are kept,
-        and the objective falls with every pass.
+        and the objective falls with every pass. "auto" means None for up to 50 000
+        rows and ``algorithm="lasso_cd"``, where it takes half the time or less;
+        otherwise, and in `partial_fit`, it means 256.
 
     dict_init : array-like of shape (n_components, n_features) or None, default=None
         Atoms to start from; they are brought to unit length. None means rows of
@@ -185,7 +192,11 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "algorithm": [StrOptions({"lasso_cd", "omp"})],
         "n_nonzero_coefs": [Interval(Integral, 1, None, closed="left"), None],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "batch_size": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+            None,
+        ],
         "dict_init": ["array-like", None],
         "positive_code": ["boolean"],
         "positive_dict": ["boolean"],
@@ -205,7 +216,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         max_iter=1000,
         algorithm="lasso_cd",
         n_nonzero_coefs=None,
-        batch_size=256,
+        batch_size="auto",
         dict_init=None,
         positive_code=False,
         positive_dict=False,
@@ -274,8 +285,11 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         callbacks.call_on_fit_task_begin(estimator=self, X=X, y=y)
         self._initialise(X)
         learner = self._learner(n_rows)
-        codes = None
-        if self.batch_size is None:
+        codes, batch_size = None, self.batch_size
+        if batch_size == "auto":
+            at_once = n_rows <= MOST_AT_ONCE and self.algorithm == "lasso_cd"
+            batch_size = None if at_once else MINIBATCH
+        if batch_size is None:
             codes = np.zeros((n_rows, len(self.components_)), dtype=X.dtype)
         passes = []
         try:
@@ -284,7 +298,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
                 task.call_on_fit_task_begin(estimator=self, X=X, y=y)
                 begin = time.perf_counter()
                 if codes is None:
-                    sums = learn_in_batches(learner, X, self.batch_size)
+                    sums = learn_in_batches(learner, X, batch_size)
                 else:
                     sums = learn_from_all(learner, X, codes)
                 self._enter(passes, sums / n_rows, time.perf_counter() - begin)
@@ -295,7 +309,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
                     reconstruction_attributes=lambda: _fitted(learner, passes),
                 ):
                     break
-                patience = 1 if self.batch_size is None else PATIENCE
+                patience = 1 if batch_size is None else PATIENCE
                 if _has_settled(passes, self.tol, patience):
                     break
         finally:
@@ -352,7 +366,8 @@ class SparseCoding(CallbackSupportMixin, Transformer):
             self._initialise(X)
         X = X.astype(self.components_.dtype, copy=False)
         n_rows = X.shape[0]
-        batch_size = self.batch_size or n_rows
+        batch_size = MINIBATCH if self.batch_size == "auto" else self.batch_size
+        batch_size = batch_size or n_rows
         learner = self._learner(min(batch_size, n_rows))
         passes = list(zip(*self.history_.values(), strict=True))
         begin = time.perf_counter()
