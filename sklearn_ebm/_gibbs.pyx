@@ -34,6 +34,7 @@ from ._simd cimport (
     PANEL_BYTES,
     PHILOX_ROUNDS,
     ActiveRows,
+    Leaves,
     n_panels_of,
     philox4x32,
     select_leaves,
@@ -125,85 +126,115 @@ def half_sweep(
     """
     if rows.n_columns != layer.n_inputs:
         raise ValueError("rows and layer do not fit")
-    cdef Py_ssize_t n_rows = rows.n_rows, n_panels = layer.n_panels
-    weight_memory = aligned(layer.room(n_panels) + PANEL_BYTES)
-    cdef const char *weights = layer.panels(0, n_panels, address(weight_memory))
     # (No more room than there are rows.)
-    cdef Py_ssize_t most = max(1, min(BLOCK, n_rows))
-    cdef Py_ssize_t n_blocks = (n_rows + most - 1) // most
-    cdef int n_threads = min(
-        n_blocks,
-        effective_n_threads(n_rows * rows.n_columns * rows.density * n_panels,
-                            LEAST_WORK),
+    cdef Py_ssize_t most = max(1, min(BLOCK, rows.n_rows))
+    cdef Py_ssize_t n_blocks = (rows.n_rows + most - 1) // most
+    cdef double work = rows.n_rows * rows.n_columns * rows.density * layer.n_panels
+    cdef int n_threads = min(n_blocks, effective_n_threads(work, LEAST_WORK))
+    cdef _HalfSweep sweep = _HalfSweep(
+        rows, layer, fields, means, samples, most, n_threads
     )
-    cdef RowBlock room = RowBlock(
-        rows, n_threads * most, n_threads, rows.is_dense(DENSE)
-    )
-    cdef Py_ssize_t stride = most * PANEL_BYTES
-    cdef Py_ssize_t bits_stride = (n_panels * layer.leaves.lanes + 63) // 64 * 8
-    out_memory = aligned(n_threads * n_panels * stride)
-    bits_memory = aligned(n_threads * most * bits_stride)
-    draw_memory = aligned(n_threads * 2 * stride)
-    cdef char *out = address(out_memory)
-    cdef char *bits = address(bits_memory)
-    cdef char *draws = address(draw_memory)
-    cdef unsigned char[:, ::1] fields_ = _bytes(fields, rows, layer)
-    cdef unsigned char[:, ::1] means_ = _bytes(means, rows, layer)
-    cdef unsigned char[:, ::1] samples_ = _bytes(samples, rows, layer)
-    cdef bint want_fields = fields is not None, want_means = means is not None
-    cdef bint want_samples = samples is not None
-    cdef uint64_t key_ = key, step_ = step
-    found_memory = aligned(n_threads * sizeof(Range))
-    cdef Range *found = <Range *> address(found_memory)
-    cdef Py_ssize_t block, start, stop, first, n, r, p
+    sweep.draw.key, sweep.draw.step, sweep.draw.purpose = key, step, purpose
+    cdef Py_ssize_t block
     cdef int thread, team
-    for thread in range(n_threads):
-        found[thread].minimum, found[thread].maximum = INFINITY, -INFINITY
-        found[thread].finite = True
-    cdef ActiveRows active
-    cdef char *my_out
-    cdef char *my_bits
     with nogil, parallel(num_threads=n_threads):
         thread = omp_get_thread_num()
         team = omp_get_num_threads()
-        start = bound(n_blocks, thread, team)
-        stop = bound(n_blocks, thread + 1, team)
-        my_out = out + thread * n_panels * stride
-        my_bits = bits + thread * most * bits_stride
-        for block in range(start, stop):
-            first = block * most
-            n = min(most, n_rows - first)
-            for r in range(n):
-                room.read(rows, thread * most + r, first + r, thread)
-            active = room.at(thread * most)
-            if not rows.scanned and room.note(thread * most, n, &found[thread]):
-                active.value = NULL
-            layer.fields(&active, n, 0, n_panels, weights, my_out, stride)
-            if want_fields:
-                _unpack(layer, my_out, stride, n, &fields_[first, 0])
-            if not (want_means or want_samples):
-                continue
-            for p in range(n_panels):
-                layer.leaves.logistic(my_out + p * stride, n)
-            if want_means:
-                _unpack(layer, my_out, stride, n, &means_[first, 0])
-            if want_samples:
-                for p in range(n_panels):
-                    layer.leaves.bernoulli(
-                        my_out + p * stride, n, <uint32_t> p, key_, step_,
-                        <uint32_t> first, purpose,
-                        <uint16_t *> (draws + thread * 2 * stride),
-                        my_bits + p * layer.leaves.lanes // 8, bits_stride,
-                    )
-                for r in range(n):
-                    _spread(my_bits + r * bits_stride, layer.n_units,
-                            &samples_[first + r, 0])
+        for block in range(
+            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
+        ):
+            sweep.block(block * most, min(most, rows.n_rows - block * most), thread)
     if not rows.scanned:
         rows.note_range(
-            min(found[thread].minimum for thread in range(n_threads)),
-            max(found[thread].maximum for thread in range(n_threads)),
-            all(found[thread].finite for thread in range(n_threads)),
+            min(sweep.found[thread].minimum for thread in range(n_threads)),
+            max(sweep.found[thread].maximum for thread in range(n_threads)),
+            all(sweep.found[thread].finite for thread in range(n_threads)),
         )
+
+
+cdef class _HalfSweep:
+    """A half-sweep of blocks of at most `most` rows, each by one of some threads."""
+
+    cdef Rows rows
+    cdef Layer layer
+    cdef RowBlock room
+    cdef Draw draw
+    cdef Range *found
+    cdef bint want_fields, want_means, want_samples
+    cdef unsigned char[:, ::1] fields, means, samples
+    cdef Py_ssize_t most, stride, bits_stride
+    cdef const char *weights
+    cdef char *out
+    cdef char *bits
+    cdef char *draws
+    cdef list memory
+
+    def __cinit__(
+        self, Rows rows, Layer layer, fields, means, samples, Py_ssize_t most,
+        int n_threads,
+    ):
+        cdef Py_ssize_t n_panels = layer.n_panels
+        cdef int thread
+        self.rows, self.layer, self.most = rows, layer, most
+        self.want_fields, self.want_means = fields is not None, means is not None
+        self.want_samples = samples is not None
+        self.fields = _bytes(fields, rows, layer)
+        self.means = _bytes(means, rows, layer)
+        self.samples = _bytes(samples, rows, layer)
+        self.room = RowBlock(rows, n_threads * most, n_threads, rows.is_dense(DENSE))
+        self.stride = most * PANEL_BYTES
+        self.bits_stride = (n_panels * layer.leaves.lanes + 63) // 64 * 8
+        self.memory = [
+            aligned(layer.room(n_panels) + PANEL_BYTES),
+            aligned(n_threads * n_panels * self.stride),
+            aligned(n_threads * most * self.bits_stride),
+            aligned(n_threads * 2 * self.stride),
+            aligned(n_threads * sizeof(Range)),
+        ]
+        self.weights = layer.panels(0, n_panels, address(self.memory[0]))
+        self.out = address(self.memory[1])
+        self.bits = address(self.memory[2])
+        self.draws = address(self.memory[3])
+        self.found = <Range *> address(self.memory[4])
+        for thread in range(n_threads):
+            self.found[thread].minimum, self.found[thread].maximum = INFINITY, -INFINITY
+            self.found[thread].finite = True
+
+    cdef void block(self, Py_ssize_t first, Py_ssize_t n, int thread) noexcept nogil:
+        """Do the n rows from the first one on."""
+        cdef const Leaves *leaves = self.layer.leaves
+        cdef Py_ssize_t slot = thread * self.most, n_panels = self.layer.n_panels, r, p
+        cdef char *out = self.out + thread * n_panels * self.stride
+        cdef char *bits = self.bits + slot * self.bits_stride
+        cdef ActiveRows active
+        for r in range(n):
+            self.room.read(self.rows, slot + r, first + r, thread)
+        active = self.room.at(slot)
+        if not self.rows.scanned and self.room.note(slot, n, &self.found[thread]):
+            active.value = NULL
+        self.layer.fields(&active, n, 0, n_panels, self.weights, out, self.stride)
+        if self.want_fields:
+            _unpack(self.layer, out, self.stride, n, &self.fields[first, 0])
+        if not (self.want_means or self.want_samples):
+            return
+        for p in range(n_panels):
+            leaves.logistic(out + p * self.stride, n)
+        if self.want_means:
+            _unpack(self.layer, out, self.stride, n, &self.means[first, 0])
+        if not self.want_samples:
+            return
+        for p in range(n_panels):
+            leaves.bernoulli(
+                out + p * self.stride, n, <uint32_t> p, self.draw.key, self.draw.step,
+                <uint32_t> first, self.draw.purpose,
+                <uint16_t *> (self.draws + thread * 2 * self.stride),
+                bits + p * leaves.lanes // 8, self.bits_stride,
+            )
+        for r in range(n):
+            _spread(
+                bits + r * self.bits_stride, self.layer.n_units,
+                &self.samples[first + r, 0],
+            )
 
 
 cdef object _bytes(array, Rows rows, Layer layer):
