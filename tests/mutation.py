@@ -293,8 +293,8 @@ MUTATIONS = [
     Mutation(
         "counter ignores the block of a half-sweep",
         "_gibbs.pyx",
-        "<uint32_t> first, purpose,",
-        "0, purpose,",
+        "<uint32_t> first, self.draw.purpose,",
+        "0, self.draw.purpose,",
     ),
     Mutation(
         "counter ignores the step",
@@ -685,8 +685,8 @@ MUTATIONS = [
     Mutation(
         "counter of a half-sweep depends on the thread",
         "_gibbs.pyx",
-        "<uint32_t> first, purpose,",
-        "<uint32_t> (first + thread), purpose,",
+        "<uint32_t> first, self.draw.purpose,",
+        "<uint32_t> (first + thread), self.draw.purpose,",
     ),
     Mutation(
         "counter of a minibatch depends on the thread",

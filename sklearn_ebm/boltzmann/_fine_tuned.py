@@ -48,9 +48,7 @@ DEAD = 1e-4
 
 
 def _takes_steps(estimator):
-    # (A net whose top knows the labels has no solver.)
-    generative = getattr(estimator, "objective", None) == "generative"
-    if estimator._solver == "lbfgs" and not generative:
+    if not estimator._takes_minibatches:
         raise AttributeError(
             "partial_fit needs a solver that learns from minibatches, not 'lbfgs'."
         )
@@ -234,6 +232,10 @@ class FineTuned(CallbackSupportMixin, Transformer):
     @property
     def _solver(self):
         return self.solver
+
+    @property
+    def _takes_minibatches(self):
+        return self._solver != "lbfgs"
 
     def _rate(self):
         if self.learning_rate is None:

@@ -517,6 +517,11 @@ class DBNClassifier(FineTunedClassifier):
         self._check_layers()
         _label_top.check_generative(self)
 
+    @property
+    def _takes_minibatches(self):
+        # (A net whose top knows the labels has no solver.)
+        return self.objective == "generative" or super()._takes_minibatches
+
     def _structure(self):
         return {"objective": repr(self.objective)} | super()._structure()
 
