@@ -156,6 +156,17 @@ class KnownDivision:
         self.n_rows = len(self.training)
 
 
+def epochs_of(n_iter, n_rows, least, most):
+    """Return n_iter or, if it is None, the epochs that a training takes of itself.
+
+    What counts is the number of steps, of which few rows make few an epoch: `most` for
+    1 000 rows or fewer, less for more rows, and at least `least`.
+    """
+    if n_iter is not None:
+        return n_iter
+    return max(least, min(most, 1000 * most // n_rows))
+
+
 def minibatch_rates(learning_rate, schedule, epoch, n_epochs, n_batches):
     """Learning rate of every minibatch of an epoch.
 
@@ -245,13 +256,16 @@ class Run:
         self.pacer = Pacer(trainer.n_threads)
         self.n_batches = -(-division.n_rows // trainer.batch_size)
 
-    def epochs(self, model, learning_rate, callbacks, given):
+    def epochs(self, model, n_iter, learning_rate, callbacks, given):
         """Yield the epochs of a `fit`, until it is enough; callbacks are told of each.
 
         Parameters
         ----------
         model : estimator
             What is fitted. Its `_fitted` gives callbacks its attributes so far.
+
+        n_iter : int
+            How many there are to be.
 
         learning_rate : float
             The rate that its schedule starts from.
@@ -274,19 +288,19 @@ class Run:
             Whether parameters are averaged over it.
         """
         watched = self.monitor is not None or is_watched(model)
-        for epoch in range(model.n_iter):
+        for epoch in range(n_iter):
             task = callbacks.subcontext(task_name="epoch")
             task.call_on_fit_task_begin(estimator=model, **given)
             rates = minibatch_rates(
                 learning_rate,
                 model.learning_rate_schedule,
                 epoch,
-                model.n_iter,
+                n_iter,
                 self.n_batches,
             )
             # Only the last epoch's average is kept, but a watcher may want to see, or
             # to stop at, any epoch.
-            yield epoch, rates, model.average and (watched or epoch == model.n_iter - 1)
+            yield epoch, rates, model.average and (watched or epoch == n_iter - 1)
             stop = task.call_on_fit_task_end(
                 estimator=model,
                 **given,

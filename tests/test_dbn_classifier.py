@@ -38,10 +38,9 @@ from sklearn_ebm import (
     RBMClassifier,
 )
 from sklearn_ebm._network import Dropout
-from sklearn_ebm._training import KnownDivision, epoch_order
+from sklearn_ebm._training import KnownDivision, epoch_order, epochs_of
 from sklearn_ebm.boltzmann import _net_starts
 from sklearn_ebm.boltzmann._net_starts import spread_fields
-from sklearn_ebm.boltzmann._stack import epochs_of
 
 KINDS = {"classifier": DBNClassifier, "regressor": DBNRegressor}
 every_kind = pytest.mark.parametrize("kind", KINDS)

@@ -442,6 +442,24 @@ def test_annealing_from_the_base_of_an_estimator():
 # ---- Where training starts and what bounds it ----
 
 
+@pytest.mark.parametrize(
+    "n_rows, n_features, n_iter",
+    [(80, 8, 60), (79, 8, 59), (20, 8, 15), (5, 8, 10), (1100, 1, 54), (7000, 1, 10)],
+)
+def test_epochs_of_a_gaussian_fit_by_default(n_rows, n_features, n_iter):
+    X = generator(651).normal(size=(n_rows, n_features))
+    model = GaussianRBM(1, batch_size=n_rows, random_state=0).fit(X)
+    assert model.n_iter_ == n_iter
+    again = clone(model).set_params(n_iter=n_iter).fit(X)
+    assert_same_model(model, again)
+    model.set_params(warm_start=True).fit(X)
+    assert model.n_iter_ == 2 * n_iter
+    # Also where rows are held out.
+    model = clone(again).set_params(n_iter=None, early_stopping=True, tol=1e9)
+    if n_rows > 10:
+        assert model.fit(X).n_iter_ == n_iter
+
+
 # Beside real columns, centred machines start with bits that depend on each other, and
 # their means are right to a first order.
 @pytest.mark.parametrize("centering, error", [(False, 0.1), (True, 0.25)])

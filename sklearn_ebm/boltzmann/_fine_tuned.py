@@ -15,6 +15,7 @@ from .._network import Dropout, Network, outputs
 from .._parameters import Interval, StrOptions, TupleOf, check_parameters
 from .._training import (
     KnownDivision,
+    epochs_of,
     minibatch_rates,
     refuse_early_stopping,
     share_held_out,
@@ -29,7 +30,6 @@ from ._net_starts import random_params, spread_fields
 from ._stack import (
     STACK_EPOCHS,
     LayerTasks,
-    epochs_of,
     new_stack,
     one_a_layer,
     pretrain,

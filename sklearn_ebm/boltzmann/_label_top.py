@@ -15,7 +15,7 @@ from .._keeping import store, undo_if_nothing_learned
 from .._machines import Machine
 from .._network import Network, outputs
 from .._rows import Rows
-from .._training import Run
+from .._training import Run, epochs_of
 from .._validation import check_restored, check_rows
 from ..layered import Layered
 from ..units import Gaussian
@@ -26,7 +26,6 @@ from ._stack import (
     FIRST_ROWS,
     STACK_EPOCHS,
     LayerTasks,
-    epochs_of,
     new_stack,
     pretrain,
     recognition,

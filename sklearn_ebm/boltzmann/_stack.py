@@ -85,17 +85,6 @@ def one_a_layer(value, n_layers, name):
     return list(value)
 
 
-def epochs_of(n_iter, n_rows, least, most):
-    """Return n_iter or, if it is None, the epochs that a pretraining takes of itself.
-
-    What counts is the number of steps, of which few rows make few an epoch: `most` for
-    1 000 rows or fewer, less for more rows, and at least `least`.
-    """
-    if n_iter is not None:
-        return n_iter
-    return max(least, min(most, 1000 * most // n_rows))
-
-
 class LayerTasks:
     """The training of machines one after the other, as callbacks are told of it.
 

@@ -86,6 +86,10 @@ class Trained(CallbackSupportMixin, TransformerMixin):
     # those that are mostly on are learned as if 0 and 1 were exchanged.
     _counts_rarer = False
 
+    def _n_epochs(self, rows):
+        """Return the number of epochs of a fit of these rows."""
+        return self.n_iter
+
     @undo_if_nothing_learned
     @with_callbacks
     def fit(self, X, y=None):
@@ -141,8 +145,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             division = self._initialise(data, rows)
             # (The scale of what it learns from.)
             self._state = self._state | {"settled": True}
-        n_before = 0 if goes_on else self._n_pretrained
-        callbacks = self._init_callback_context(max_subtasks=n_before + self.n_iter)
+        n_before, n_iter = 0 if goes_on else self._n_pretrained, self._n_epochs(rows)
+        callbacks = self._init_callback_context(max_subtasks=n_before + n_iter)
         given = {"X": X, "y": y}
         callbacks.call_on_fit_task_begin(estimator=self, **given)
         monitor = stopping = None
@@ -155,10 +159,10 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             if not goes_on:
                 self._prepare(run, data, rows, callbacks, given)
             for epoch, rates, averaging in run.epochs(
-                self, self._rate(), callbacks, given
+                self, n_iter, self._rate(), callbacks, given
             ):
                 run.trainer.n_gibbs_steps = gibbs_steps(
-                    self.n_gibbs_steps, epoch, self.n_iter
+                    self.n_gibbs_steps, epoch, n_iter
                 )
                 if drawn:
                     # New chains of a model that is not new have to find it first.

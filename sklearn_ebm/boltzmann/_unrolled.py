@@ -12,12 +12,12 @@ from itertools import pairwise
 import numpy as np
 
 from .._deep_machines import DeepMachine
+from .._training import epochs_of
 from .._validation import dense
 from ..layered import Layered
 from ._fine_tuned import PRETRAINING
 from ._fine_tuned_classifier import FineTunedClassifier
 from ._net_starts import random_params
-from ._stack import epochs_of
 from ._structure import component_shapes
 from .dbm import DBMTransformer
 

@@ -357,12 +357,6 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         goes_on = self.warm_start and hasattr(self, "_state")
         given = {"X": X, "y": y}
         X, rows, codes, division = self._begin(X, y, None, goes_on)
-        n_unused = len(given["y"]) - len(codes)
-        if n_unused and self._stands_alone:
-            warn(
-                f"{n_unused} rows have no label, and objective='discriminative' learns "
-                "nothing from them. objective='hybrid' does."
-            )
         if goes_on and self.n_iter == 0:
             return self
         if goes_on:
@@ -376,7 +370,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         run = Run(self._trainer(rows, codes, division), division, monitor, stopping)
         with keeping(self, run):
             for _, rates, averaging in run.epochs(
-                self, self._or_default("learning_rate"), callbacks, given
+                self, self.n_iter, self._or_default("learning_rate"), callbacks, given
             ):
                 self._train_epoch(run, rates, averaging)
         if self.n_iter and self._stands_alone:
@@ -495,6 +489,10 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         codes[known] = codes_of(labels[known], classes)
         if self.objective == "discriminative" and not known.all():
             # Rows without a label must not matter, not even in the means.
+            warn(
+                f"{(~known).sum()} rows have no label, and objective='discriminative' "
+                "learns nothing from them. objective='hybrid' does."
+            )
             X, codes = X[known], codes[known]
             rows = Rows(X, rows.dtype) if len(codes) else rows
         if len(classes) == 0 or (len(codes) == 0 and not may_be_empty):

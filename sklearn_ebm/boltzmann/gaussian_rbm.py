@@ -3,8 +3,14 @@
 from numbers import Real
 
 from .._parameters import Interval, StrOptions
+from .._training import epochs_of
 from ..units import Gaussian
 from ._unit_rbm import UnitsRBM
+
+# Epochs at least and at most, where no number is given, and rows that a feature has to
+# have for the most: of fewer, long training learns noise.
+EPOCHS = 10, 60
+ROWS_A_FEATURE = 10
 
 
 class GaussianRBM(UnitsRBM):
@@ -38,8 +44,10 @@ class GaussianRBM(UnitsRBM):
     batch_size : int, default=10
         Number of rows in a minibatch.
 
-    n_iter : int, default=10
-        Number of epochs: passes over the training data.
+    n_iter : int or None, default=None
+        Number of epochs: passes over the training data. None takes 60 of up to 1 000
+        rows, 60 000 / n of more, but at least 10; and fewer of fewer than 10 rows a
+        feature, from which long training learns noise.
 
     verbose : int, default=0
         If not 0, print a line an epoch. Never changes the model.
@@ -232,6 +240,7 @@ class GaussianRBM(UnitsRBM):
 
     _parameter_constraints: dict = {
         **UnitsRBM._parameter_constraints,
+        "n_iter": [*UnitsRBM._parameter_constraints["n_iter"], None],
         "variance": [
             StrOptions({"learned"}),
             Interval(Real, 0, None, closed="neither"),
@@ -247,7 +256,7 @@ class GaussianRBM(UnitsRBM):
         variance="learned",
         learning_rate=0.03,
         batch_size=10,
-        n_iter=10,
+        n_iter=None,
         verbose=0,
         random_state=None,
         n_gibbs_steps=1,
@@ -301,6 +310,11 @@ class GaussianRBM(UnitsRBM):
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
+
+    def _n_epochs(self, rows):
+        least, most = EPOCHS
+        share = min(1, rows.n_rows / (ROWS_A_FEATURE * rows.n_columns))
+        return epochs_of(self.n_iter, rows.n_rows, least, int(share * most))
 
     def _structure(self):
         learned = self.variance == "learned"
