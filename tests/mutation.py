@@ -1738,6 +1738,20 @@ MUTATIONS = [
         "pass",
     ),
     Mutation(
+        "deep: every layer of counts is pretrained by itself",
+        "boltzmann/dbm.py",
+        "return 1 if self._is_steep else super()",
+        "return super()",
+        tests=["tests/test_dbm_fit.py"],
+    ),
+    Mutation(
+        "deep: the lowest layer of counts hears them twice",
+        "boltzmann/_dbm_pretraining.py",
+        "2.0 if first and not self.last and not self.alone else",
+        "2.0 if first and not self.last else",
+        tests=["tests/test_dbm_fit.py"],
+    ),
+    Mutation(
         "deep: rates do not know that counts are large",
         "boltzmann/_trained_dbm.py",
         "return rate_of_counts(rate, kinds, means, self._hidden_sizes[0])",

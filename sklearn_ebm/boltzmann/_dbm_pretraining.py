@@ -35,6 +35,8 @@ def pretrain(estimator, X, rows, division, epochs):
     lowest layer hears its input twice and the highest one answers twice [1]_; the
     weights of those between, which hear and answer once, are halved.
 
+    Where only the lowest layer is trained, it is as a machine of its own.
+
     Parameters
     ----------
     estimator : DBMTransformer
@@ -78,7 +80,7 @@ def pretrain(estimator, X, rows, division, epochs):
                 text = "weight norm = {weight_norm:.4g}, time = {seconds:.2f}s"
                 name = f"{title(estimator)}, layer {part.k + 1}"
                 print_iteration(name, epoch + 1, text.format(**entry))
-        if not part.last:
+        if not part.last and not part.alone:
             way = _way_up(trainer, rows.dtype, part.up)
             shift, scale = _standardised(estimator._state, part)
             X = np.vstack(
@@ -100,6 +102,8 @@ class Part:
 
     k: int
     last: bool
+    # Whether the layers above, if any, have nothing to say yet.
+    alone: bool
     # (n_lower, n_upper); and where there are weights at all.
     weights: np.ndarray
     connected: np.ndarray
@@ -112,7 +116,7 @@ class Part:
     def __post_init__(self):
         first = self.k == 0
         # How often the upper layer hears the lower one, and the other way round.
-        self.up = 2.0 if first and not self.last else 1.0
+        self.up = 2.0 if first and not self.last and not self.alone else 1.0
         self.down = 2.0 if self.last and not first else 1.0
         # What of its weights the deep machine gets.
         self.share = 1.0 if first or self.last else 0.5
@@ -154,10 +158,11 @@ def _parts(estimator, n_columns):
     even = np.pad(state["latent_offset"], (sizes[0], 0))
     state["latent_offset"] = even[sizes[0] :]  # a view: the layers' go there
     offsets = unfolded(even, state["hidden_offset"], sizes)
-    for k in range(len(sizes) - 1):
+    for k in range(estimator._n_pretrained_layers):
         yield Part(
             k,
             k == len(sizes) - 2,
+            estimator._n_pretrained_layers == 1,
             weights[k],
             connected[k],
             biases[k],

@@ -197,13 +197,22 @@ class TrainedDBM(Trained, FittedDBM):
             return float(self.learning_rate)
         kinds, means = self._columns().kinds, self._state["visible_offset"]
         # (Units that vary the more the larger they are need short steps in any case.)
-        steep = are(kinds, Kind.RELU, Kind.POISSON).any()
-        rate = RATE if steep else self._default_rate
+        rate = RATE if self._is_steep else self._default_rate
         return rate_of_counts(rate, kinds, means, self._hidden_sizes[0])
 
     @property
+    def _is_steep(self):
+        """Whether visible units vary the more the larger they are."""
+        return are(self._columns().kinds, Kind.RELU, Kind.POISSON).any()
+
+    @property
+    def _n_pretrained_layers(self):
+        """How many layers the greedy pretraining trains."""
+        return len(self._hidden_sizes)
+
+    @property
     def _n_pretrained(self):
-        return self.pretrain_n_iter * len(self._hidden_sizes)
+        return self.pretrain_n_iter * self._n_pretrained_layers
 
     def _prepare(self, run, X, rows, callbacks, given):
         """Pretrain the layers one by one; when interrupted, keep what there is."""

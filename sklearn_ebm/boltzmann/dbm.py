@@ -60,7 +60,8 @@ class DBMTransformer(TrainedDBM):
         Epochs of greedy pretraining of each layer [1]_, which precedes the first
         epoch of `fit`; 0 leaves it out. As a layer of a deep machine has neighbours
         on both sides, its machine sees its inputs twice (the lowest from below, the
-        highest from above).
+        highest from above). With counts or rectified features only the lowest layer is
+        pretrained, as a machine of its own.
 
     pretrain_learning_rate : float or None, default=None
         Learning rate of the pretraining, which can be larger. None means 0.1, but
@@ -217,3 +218,11 @@ class DBMTransformer(TrainedDBM):
         self.warm_start = warm_start
         self.standardize = standardize
         self.output = output
+
+    @property
+    def _n_pretrained_layers(self):
+        # What hidden units hear from counts is in proportion to these, and nothing that
+        # a layer above says takes the place of half of it: the layers of counts, each
+        # trained by itself, make a machine that is far from the rows, and training does
+        # not bring it back.
+        return 1 if self._is_steep else super()._n_pretrained_layers
