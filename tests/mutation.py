@@ -1668,7 +1668,7 @@ MUTATIONS = [
     Mutation(
         "deep: the lowest layer is pretrained with its input once",
         "boltzmann/_dbm_pretraining.py",
-        "up = 2.0 if first and not self.last else 1.0",
+        "up = 2.0 if first and not self.last and not self.alone else 1.0",
         "up = 1.0",
     ),
     Mutation(
