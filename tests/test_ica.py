@@ -12,6 +12,7 @@ from sklearn.decomposition import PCA, FastICA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
+from reference import generator
 from sklearn_ebm import ICA
 from sklearn_ebm.factors._ica_densities import DENSITIES, STUDENT_DF, Sources
 from sklearn_ebm.factors._ica_likelihood import (
@@ -593,6 +594,52 @@ def test_no_whitening_finds_the_same_maximum():
     assert_allclose(plain.score(X), model.score(X), rtol=1e-10)
     scale = plain.transform(X).std(axis=0)
     assert_allclose(plain.transform(X) / scale, model.transform(X), atol=1e-5)
+
+
+def proportions(rng):
+    return rng.dirichlet(np.ones(5), size=400)
+
+
+def with_a_sum(rng):
+    X = rng.laplace(size=(500, 3))
+    return np.column_stack([X, X[:, 0] + X[:, 1]])
+
+
+def mixed(rng):
+    return rng.laplace(size=(500, 5)) @ rng.normal(size=(5, 12))
+
+
+def wide(rng):
+    return rng.laplace(size=(20, 40))
+
+
+def independent(rng):
+    return rng.laplace(size=(500, 6)) * 10.0 ** np.arange(6)
+
+
+@pytest.mark.parametrize("offset", [0, 1e3, 1e6])
+@pytest.mark.parametrize("solver", ["auto", "svd", "eigh"])
+@pytest.mark.parametrize(
+    "data, rank",
+    [(proportions, 4), (with_a_sum, 3), (mixed, 5), (wide, 19), (independent, 6)],
+)
+def test_rounding_is_no_direction(data, rank, solver, offset):
+    for seed in range(5):
+        X = data(generator(720, seed)) + offset
+        model = ICA(whiten_solver=solver, max_iter=2, random_state=0).fit(X)
+        assert model.components_.shape == (rank, X.shape[1])
+        np.testing.assert_allclose(model.transform(X).var(axis=0), 1, rtol=1e-5)
+        back = model.inverse_transform(model.transform(X))
+        assert np.abs((back - X) / X.std(axis=0)).max() < 1e-6
+        # No weights that make much of nothing.
+        assert np.abs(model.components_ * X.std(axis=0)).max() < 1e4
+
+
+@pytest.mark.parametrize("offset", [0, 1e3, 1e6])
+def test_rounding_of_many_means_is_no_direction(offset):
+    X = generator(722).laplace(size=(10, 8000)) + offset
+    model = ICA(max_iter=2, random_state=0).fit(X)
+    assert model.components_.shape == (9, 8000)
 
 
 def test_no_whitening_needs_full_rank():

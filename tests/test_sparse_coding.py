@@ -486,6 +486,16 @@ def test_what_automatic_batches_are(algorithm, most, meant, patches, monkeypatch
     assert_same(model.partial_fit(X).components_, wanted.components_)
 
 
+@pytest.mark.parametrize("container", [np.array, sp.csr_array])
+def test_values_whose_squares_are_infinite_are_refused(container, patches):
+    X, _ = patches
+    model = SparseCoding(3, max_iter=2, random_state=0).fit(X)
+    model.set_params(alpha=1e100).fit(container(X * 1e138))
+    for method in (model.fit, model.partial_fit, model.transform, model.score):
+        with pytest.raises(ValueError, match="values of size .*: scale it"):
+            method(container(X * -1e160))
+
+
 def test_first_atoms_are_rows(patches):
     X, _ = patches
     model = SparseCoding(20, max_iter=0, random_state=0).fit(X)

@@ -58,8 +58,9 @@ class Whitening:
 def principal_components(X, mean, solver, scale=1.0):
     """Variances of the principal components, largest first, and their directions.
 
-    Also the rank: how many variances are not rounding errors. With the solver "svd",
-    those of features divided by `scale`.
+    Also the rank: how many variances are not rounding errors, neither those of the
+    solver nor those that the numbers in X have along the same direction. With the
+    solver "svd", those of features divided by `scale`.
     """
     n, n_features = X.shape
     eps, eps_data = np.finfo(np.float64).eps, np.finfo(X.dtype).eps
@@ -71,18 +72,24 @@ def principal_components(X, mean, solver, scale=1.0):
         solver = "svd"
     floor = (max(n, n_features) * eps) ** 2
     if solver == "eigh":
-        variances, vectors = linalg.eigh(second_moment(X, mean))
+        second = second_moment(X, mean)
+        variances, vectors = linalg.eigh(second)
         variances, vectors = variances[::-1], vectors[:, ::-1].T
-        floor = n_features * eps
+        squares = np.diag(second)
+        floor = N_EPS * n_features * eps
     else:
         centred = (X.astype(np.float64) - mean) / scale
+        # (What the mean was rounded by is one direction more.)
+        centred -= centred.mean(axis=0)
         _, singular, vectors = linalg.svd(centred, full_matrices=False)
         variances = singular**2 / n
+        squares = np.square(centred).mean(axis=0)
     # Features of float32 depend on one another to within their own rounding.
     if eps_data > eps:
         floor = max(floor, n_features * eps_data**2)
-    rank = int((variances > floor * variances[0]).sum())
-    return np.maximum(variances, 0), vectors, rank
+    rounding = N_EPS * eps_data**2 * (squares + np.square(mean / scale))
+    varies = variances > np.maximum(floor * variances[0], vectors**2 @ rounding)
+    return np.maximum(variances, 0), vectors, int(varies.sum())
 
 
 def _scale(X, mean):

@@ -41,6 +41,9 @@ from ._fits import check_same_components
 MOST_AT_ONCE = 50_000
 MINIBATCH = 256
 
+# Sums of the squares of larger numbers may be infinite.
+LARGEST = 1e140
+
 # Passes over minibatches in a row that a fit without progress goes on for.
 PATIENCE = 3
 
@@ -396,7 +399,14 @@ class SparseCoding(CallbackSupportMixin, Transformer):
 
     def _check_rows(self, X, reset):
         """Validate data: contiguous rows, or CSR."""
-        return check_floats(self, X, reset=reset, order="C", accept_sparse="csr")
+        X = check_floats(self, X, reset=reset, order="C", accept_sparse="csr")
+        largest = float(max(X.max(), -X.min()))
+        if largest > LARGEST:
+            raise ValueError(
+                f"X has values of size {largest:.3g}, whose squares are beyond all "
+                "numbers: scale it."
+            )
+        return X
 
     def _initialise(self, X):
         """First atoms, and no moments of the codes yet."""
