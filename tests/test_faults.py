@@ -206,7 +206,7 @@ def test_long_rows_of_counts_that_no_row_is_like_are_warned_of():
     topics = rng.dirichlet(np.full(100, 0.1), 8)
     shares = rng.dirichlet(np.full(8, 0.2), 1000)
     X = np.array([rng.multinomial(rng.poisson(20), p) for p in shares @ topics])
-    model = RBM(256, visible="poisson", random_state=1)
+    model = RBM(256, visible="poisson", n_iter=10, random_state=1)
     with pytest.warns(ConvergenceWarning, match="worse than independent"):
         model.fit(X[:700])
     assert model.sample(100, random_state=0).sum(axis=1).mean() > 60

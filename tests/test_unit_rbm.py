@@ -446,7 +446,7 @@ def test_annealing_from_the_base_of_an_estimator():
     "n_rows, n_features, n_iter",
     [(80, 8, 60), (79, 8, 59), (20, 8, 15), (5, 8, 10), (1100, 1, 54), (7000, 1, 10)],
 )
-def test_epochs_of_a_gaussian_fit_by_default(n_rows, n_features, n_iter):
+def test_epochs_of_a_slow_fit_by_default(n_rows, n_features, n_iter):
     X = generator(651).normal(size=(n_rows, n_features))
     model = GaussianRBM(1, batch_size=n_rows, random_state=0).fit(X)
     assert model.n_iter_ == n_iter
@@ -454,6 +454,11 @@ def test_epochs_of_a_gaussian_fit_by_default(n_rows, n_features, n_iter):
     assert_same_model(model, again)
     model.set_params(warm_start=True).fit(X)
     assert model.n_iter_ == 2 * n_iter
+    # So do counts, and no others.
+    X = np.square(X).round()
+    for visible, wanted in [("poisson", n_iter), ("relu", 10), ("gaussian", 10)]:
+        rbm = RBM(1, visible=visible, batch_size=n_rows, random_state=0).fit(X)
+        assert rbm.n_iter_ == wanted
     # Also where rows are held out.
     model = clone(again).set_params(n_iter=None, early_stopping=True, tol=1e9)
     if n_rows > 10:

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._machines import SOME, Machine
 from .._parameters import Interval, StrOptions
+from .._training import epochs_of
 from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from .._validation import check_states, naming
@@ -42,6 +43,12 @@ from ._visible_scales import (
 )
 from ._wide_starts import wide_rates, wide_start, within_reach
 
+# Epochs of machines that learn slowly, at least and at most, where no number is given,
+# and rows that a feature has to have for the most: of fewer,
+# long training learns noise.
+EPOCHS = 10, 60
+ROWS_A_FEATURE = 10
+
 # Attributes that only machines with other units than two layers of bits have.
 NOT_OF_BITS = "n_categories_", "variance_", "visible_scale_", "_normaliser"
 
@@ -67,6 +74,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
 
     _parameter_constraints: dict = {
         **TrainedRBM._parameter_constraints,
+        "n_iter": [*TrainedRBM._parameter_constraints["n_iter"], None],
         "hidden": [StrOptions(set(BY_NAME)), Unit],
         "sparsity_target": [Real, None],
         "standardize": ["boolean"],
@@ -338,6 +346,18 @@ class UnitsRBM(UnitColumns, TrainedRBM):
                 f"The 'sparsity_target' parameter of {type(self).__name__} must be "
                 f"{means} or None with hidden={self.hidden!r}. Got {target!r} instead."
             )
+
+    @property
+    def _is_slow(self):
+        """Whether ten epochs at its learning rate are next to nothing."""
+        return Kind.POISSON in kinds_of(self._columns().unit)
+
+    def _n_epochs(self, rows):
+        least, most = EPOCHS
+        if not self._is_slow:
+            most = least
+        share = min(1, rows.n_rows / (ROWS_A_FEATURE * rows.n_columns))
+        return epochs_of(self.n_iter, rows.n_rows, least, int(share * most))
 
     def _rate(self):
         if self.learning_rate is not None:

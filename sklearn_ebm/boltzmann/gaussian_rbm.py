@@ -3,14 +3,8 @@
 from numbers import Real
 
 from .._parameters import Interval, StrOptions
-from .._training import epochs_of
 from ..units import Gaussian
 from ._unit_rbm import UnitsRBM
-
-# Epochs at least and at most, where no number is given, and rows that a feature has to
-# have for the most: of fewer, long training learns noise.
-EPOCHS = 10, 60
-ROWS_A_FEATURE = 10
 
 
 class GaussianRBM(UnitsRBM):
@@ -240,7 +234,6 @@ class GaussianRBM(UnitsRBM):
 
     _parameter_constraints: dict = {
         **UnitsRBM._parameter_constraints,
-        "n_iter": [*UnitsRBM._parameter_constraints["n_iter"], None],
         "variance": [
             StrOptions({"learned"}),
             Interval(Real, 0, None, closed="neither"),
@@ -311,10 +304,9 @@ class GaussianRBM(UnitsRBM):
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
 
-    def _n_epochs(self, rows):
-        least, most = EPOCHS
-        share = min(1, rows.n_rows / (ROWS_A_FEATURE * rows.n_columns))
-        return epochs_of(self.n_iter, rows.n_rows, least, int(share * most))
+    @property
+    def _is_slow(self):
+        return True
 
     def _structure(self):
         learned = self.variance == "learned"

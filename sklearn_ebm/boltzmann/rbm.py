@@ -56,8 +56,9 @@ class RBM(UnitsRBM):
     batch_size : int, default=10
         Number of rows in a minibatch.
 
-    n_iter : int, default=10
-        Number of epochs: passes over the training data.
+    n_iter : int or None, default=None
+        Number of epochs: passes over the training data. None takes 10; of counts,
+        whose learning rates are low, up to 60 (see `GaussianRBM`).
 
     verbose : int, default=0
         If not 0, print a line an epoch. Never changes the model.
@@ -260,7 +261,7 @@ class RBM(UnitsRBM):
         hidden="bernoulli",
         learning_rate=None,
         batch_size=10,
-        n_iter=10,
+        n_iter=None,
         verbose=0,
         random_state=None,
         n_gibbs_steps=1,

@@ -95,8 +95,9 @@ class SparseCoding(CallbackSupportMixin, Transformer):
     batch_size : int, None or "auto", default="auto"
         Rows in each minibatch. None means all rows: the codes of all rows are kept,
         and the objective falls with every pass. "auto" means None for up to 50 000
-        rows and ``algorithm="lasso_cd"``, where it takes half the time or less;
-        otherwise, and in `partial_fit`, it means 256.
+        rows and ``algorithm="lasso_cd"``, where it takes a half to a third of the
+        time for some thousand rows or more; otherwise, and in `partial_fit`, it means
+        256.
 
     dict_init : array-like of shape (n_components, n_features) or None, default=None
         Atoms to start from; they are brought to unit length. None means rows of
