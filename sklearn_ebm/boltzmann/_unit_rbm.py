@@ -44,8 +44,8 @@ from ._visible_scales import (
 from ._wide_starts import wide_rates, wide_start, within_reach
 
 # Epochs of machines that learn slowly, at least and at most, where no number is given,
-# and rows that a feature has to have for the most: of fewer,
-# long training learns noise.
+# and rows that a feature has to have for the most: of fewer, long training learns
+# noise.
 EPOCHS = 10, 60
 ROWS_A_FEATURE = 10
 
