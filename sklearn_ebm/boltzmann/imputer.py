@@ -156,7 +156,6 @@ class RBMImputer(TransformerMixin, BaseEstimator):
                 "visible",
                 "hidden",
                 "batch_size",
-                "n_iter",
                 "n_chains",
                 "weight_decay",
                 "random_state",
@@ -164,6 +163,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             )
         },
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
+        "n_iter": [Interval(Integral, 0, None, closed="left")],
         "missing_values": [Real],
         "add_indicator": ["boolean"],
         "keep_empty_features": ["boolean"],
