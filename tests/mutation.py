@@ -1668,7 +1668,7 @@ MUTATIONS = [
     Mutation(
         "deep: the lowest layer is pretrained with its input once",
         "boltzmann/_dbm_pretraining.py",
-        "up = 2.0 if first and not self.last and not self.alone else 1.0",
+        "up = 2.0 if first and not self.last and not self.only else 1.0",
         "up = 1.0",
     ),
     Mutation(
@@ -1754,21 +1754,21 @@ MUTATIONS = [
     Mutation(
         "ICA: rounding of second moments is a direction",
         "factors/_ica_whitening.py",
-        "floor = N_EPS * n_features * eps",
+        "floor = N_EPS_OF_MOMENTS * n_features * eps",
         "floor = n_features * eps",
         tests=("tests/test_ica.py",),
     ),
     Mutation(
         "deep: every layer of counts is pretrained by itself",
         "boltzmann/dbm.py",
-        "return 1 if self._is_steep else super()",
+        "return 1 if large else super()",
         "return super()",
         tests=("tests/test_dbm_fit.py",),
     ),
     Mutation(
         "deep: the lowest layer of counts hears them twice",
         "boltzmann/_dbm_pretraining.py",
-        "2.0 if first and not self.last and not self.alone else",
+        "2.0 if first and not self.last and not self.only else",
         "2.0 if first and not self.last else",
         tests=("tests/test_dbm_fit.py",),
     ),

@@ -317,9 +317,9 @@ def test_pretraining_of_real_columns_does_not_run_away_by_default(load):
         ("bernoulli", [0.1, 0.1]),
         ("spin", [0.1, 0.1]),
         ("gaussian", [0.01, 0.1]),
-        ("relu", [0.01]),
-        ("poisson", [0.01]),
-        ([([0], "poisson"), (slice(1, None), "bernoulli")], [0.01]),
+        ("relu", [0.01, 0.1]),
+        ("poisson", [0.01, 0.1]),
+        ([([0], "poisson"), (slice(1, None), "bernoulli")], [0.01, 0.1]),
     ],
 )
 def test_learning_rates_of_the_pretraining(visible, rates, monkeypatch):
@@ -337,6 +337,15 @@ def test_learning_rates_of_the_pretraining(visible, rates, monkeypatch):
     model.set_params(pretrain_learning_rate=0.25).fit(X)
     assert seen[len(rates) :] == [0.25] * len(rates)
     assert model.fit(X).set_params(n_iter=1).fit(X).history_["learning_rate"] == [0.01]
+
+
+@pytest.mark.parametrize("mean, n_layers", [(19, 2), (21, 1)])
+def test_large_counts_have_one_layer_pretrained(mean, n_layers, capsys):
+    visible = [([0], "poisson"), ([1], "bernoulli")]
+    model = DBMTransformer((3, 2), visible=visible, pretrain_n_iter=2, n_iter=1)
+    model.set_params(verbose=1).fit([[mean, 1.0], [mean, 0.0]])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 * n_layers + 1
 
 
 @pytest.mark.thinned(2)

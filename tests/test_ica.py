@@ -635,6 +635,22 @@ def test_rounding_is_no_direction(data, rank, solver, offset):
         assert np.abs(model.components_ * X.std(axis=0)).max() < 1e4
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("solver", ["auto", "svd", "eigh"])
+def test_rounding_of_one_feature_is_not_that_of_others(solver, dtype):
+    # One that is large beside its spread, ten spacings or more.
+    eps = np.finfo(dtype).eps
+    for size in (0.01, 100.0):
+        X = generator(723).laplace(size=(1000, 3)) * [1, 0.1, size]
+        X[:, 0] += 0.1 / eps
+        model = ICA(whiten_solver=solver, max_iter=2, random_state=0)
+        X = X.astype(dtype)
+        model.fit(X)
+        assert model.components_.shape == (3, 3)
+        back = model.inverse_transform(model.transform(X))
+        assert (np.abs(back - X) < 1e-2 * X.std(axis=0) + 4 * eps * np.abs(X)).all()
+
+
 @pytest.mark.parametrize("offset", [0, 1e3, 1e6])
 def test_rounding_of_many_means_is_no_direction(offset):
     X = generator(722).laplace(size=(10, 8000)) + offset

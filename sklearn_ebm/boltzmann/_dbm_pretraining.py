@@ -80,7 +80,7 @@ def pretrain(estimator, X, rows, division, epochs):
                 text = "weight norm = {weight_norm:.4g}, time = {seconds:.2f}s"
                 name = f"{title(estimator)}, layer {part.k + 1}"
                 print_iteration(name, epoch + 1, text.format(**entry))
-        if not part.last and not part.alone:
+        if not part.last and not part.only:
             way = _way_up(trainer, rows.dtype, part.up)
             shift, scale = _standardised(estimator._state, part)
             X = np.vstack(
@@ -102,8 +102,8 @@ class Part:
 
     k: int
     last: bool
-    # Whether the layers above, if any, have nothing to say yet.
-    alone: bool
+    # Whether it is the only one that is trained: layers above, if any, say nothing yet.
+    only: bool
     # (n_lower, n_upper); and where there are weights at all.
     weights: np.ndarray
     connected: np.ndarray
@@ -116,7 +116,7 @@ class Part:
     def __post_init__(self):
         first = self.k == 0
         # How often the upper layer hears the lower one, and the other way round.
-        self.up = 2.0 if first and not self.last and not self.alone else 1.0
+        self.up = 2.0 if first and not self.last and not self.only else 1.0
         self.down = 2.0 if self.last and not first else 1.0
         # What of its weights the deep machine gets.
         self.share = 1.0 if first or self.last else 0.5

@@ -197,13 +197,9 @@ class TrainedDBM(Trained, FittedDBM):
             return float(self.learning_rate)
         kinds, means = self._columns().kinds, self._state["visible_offset"]
         # (Units that vary the more the larger they are need short steps in any case.)
-        rate = RATE if self._is_steep else self._default_rate
+        steep = are(kinds, Kind.RELU, Kind.POISSON).any()
+        rate = RATE if steep else self._default_rate
         return rate_of_counts(rate, kinds, means, self._hidden_sizes[0])
-
-    @property
-    def _is_steep(self):
-        """Whether visible units vary the more the larger they are."""
-        return are(self._columns().kinds, Kind.RELU, Kind.POISSON).any()
 
     @property
     def _n_pretrained_layers(self):

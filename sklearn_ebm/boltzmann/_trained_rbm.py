@@ -111,6 +111,7 @@ class TrainedRBM(Trained, FittedRBM):
         if may_be_idle(fields + self.intercept_hidden_):
             monitor = self._monitor(X, run.division, drawn)
             idle = monitor.warn_of_idle_units(title(self), run.parameters())
+        # (None is some epochs.)
         if self.n_iter != 0 and self._stands_alone:
             warn_if_worse_than_independent(self, X, self._rate())
             if not idle:

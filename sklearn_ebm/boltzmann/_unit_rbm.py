@@ -349,15 +349,14 @@ class UnitsRBM(UnitColumns, TrainedRBM):
 
     @property
     def _is_slow(self):
-        """Whether ten epochs at its learning rate are next to nothing."""
+        """Whether ten epochs at the default rate of its features are too few."""
         return Kind.POISSON in kinds_of(self._columns().unit)
 
     def _n_epochs(self, rows):
         least, most = EPOCHS
-        if not self._is_slow:
-            most = least
         share = min(1, rows.n_rows / (ROWS_A_FEATURE * rows.n_columns))
-        return epochs_of(self.n_iter, rows.n_rows, least, int(share * most))
+        most = int(share * most) if self._is_slow else least
+        return epochs_of(self.n_iter, rows.n_rows, least, most)
 
     def _rate(self):
         if self.learning_rate is not None:

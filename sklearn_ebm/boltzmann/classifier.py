@@ -347,7 +347,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         -----
         UserWarning
             If values of X lie outside [0, 1], by more than rounding; or if rows without
-            a label are left out, as of the discriminative objective.
+            a label are left out, as they are with ``objective="discriminative"``.
         ConvergenceWarning
             If the probabilities of the labels are nearly the same for all rows.
         DataConversionWarning
@@ -359,6 +359,12 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         X, rows, codes, division = self._begin(X, y, None, goes_on)
         if goes_on and self.n_iter == 0:
             return self
+        n_rows = len(np.asarray(given["y"]))
+        if len(codes) < n_rows and self._stands_alone:
+            warn(
+                "objective='discriminative' learns nothing from rows without a label "
+                f"({n_rows - len(codes)} of {n_rows}); objective='hybrid' does."
+            )
         if goes_on:
             self._go_on(X, rows, division, n_seen=0)
         callbacks = self._init_callback_context(max_subtasks=self.n_iter)
@@ -489,10 +495,6 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         codes[known] = codes_of(labels[known], classes)
         if self.objective == "discriminative" and not known.all():
             # Rows without a label must not matter, not even in the means.
-            warn(
-                f"{(~known).sum()} rows have no label, and objective='discriminative' "
-                "learns nothing from them. objective='hybrid' does."
-            )
             X, codes = X[known], codes[known]
             rows = Rows(X, rows.dtype) if len(codes) else rows
         if len(classes) == 0 or (len(codes) == 0 and not may_be_empty):

@@ -1,8 +1,13 @@
 """Deep Boltzmann machines as transformers."""
 
+from .._units import Kind
+from ..units import are
 from ._structure import LAYER_SIZES
 from ._trained_dbm import TrainedDBM
 from ._unit_columns import VISIBLE
+
+# Counts with larger means are large.
+LARGE = 20
 
 
 class DBMTransformer(TrainedDBM):
@@ -60,8 +65,9 @@ class DBMTransformer(TrainedDBM):
         Epochs of greedy pretraining of each layer [1]_, which precedes the first
         epoch of `fit`; 0 leaves it out. As a layer of a deep machine has neighbours
         on both sides, its machine sees its inputs twice (the lowest from below, the
-        highest from above). With counts or rectified features only the lowest layer is
-        pretrained, as a machine of its own.
+        highest from above). If a column of counts has a mean above 20, only the lowest
+        layer is pretrained, as a machine of its own; the means of the top layer vary
+        little then (``output="all"``, or a `StandardScaler`, helps).
 
     pretrain_learning_rate : float or None, default=None
         Learning rate of the pretraining, which can be larger. None means 0.1, but
@@ -221,8 +227,10 @@ class DBMTransformer(TrainedDBM):
 
     @property
     def _n_pretrained_layers(self):
-        # What hidden units hear from counts is in proportion to these, and nothing that
-        # a layer above says takes the place of half of it: the layers of counts, each
-        # trained by itself, make a machine that is far from the rows, and training does
-        # not bring it back.
-        return 1 if self._is_steep else super()._n_pretrained_layers
+        # Trained with its input heard twice, a hidden unit relies on the layer above
+        # for half of its field. With counts that half is in proportion to the counts,
+        # and bits above cannot supply it: the machine begins far from the rows, and
+        # training does not bring it back.
+        counts = are(self._columns().kinds, Kind.POISSON)
+        large = self._state["visible_offset"][counts].max(initial=0) > LARGE
+        return 1 if large else super()._n_pretrained_layers

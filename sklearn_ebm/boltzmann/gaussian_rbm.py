@@ -40,8 +40,8 @@ class GaussianRBM(UnitsRBM):
 
     n_iter : int or None, default=None
         Number of epochs: passes over the training data. None takes 60 of up to 1 000
-        rows, 60 000 / n of more, but at least 10; and fewer of fewer than 10 rows a
-        feature, from which long training learns noise.
+        rows, 60 000 / n of more, but at least 10; and fewer if there are less than 10
+        rows a feature, from which long training learns noise.
 
     verbose : int, default=0
         If not 0, print a line an epoch. Never changes the model.

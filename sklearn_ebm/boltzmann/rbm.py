@@ -57,8 +57,8 @@ class RBM(UnitsRBM):
         Number of rows in a minibatch.
 
     n_iter : int or None, default=None
-        Number of epochs: passes over the training data. None takes 10; of counts,
-        whose learning rates are low, up to 60 (see `GaussianRBM`).
+        Number of epochs: passes over the training data. None takes 10; if there
+        are visible counts, whose learning rates are low, up to 60 (see `GaussianRBM`).
 
     verbose : int, default=0
         If not 0, print a line an epoch. Never changes the model.

@@ -14,8 +14,10 @@ N_ROWS = 4096
 # Data that spread over less, by their dtype, or over more than the inverse of it, have
 # variances (in float64) or filters that no number can hold.
 LEAST_SPREAD = {"float64": 1e-140, "float32": 1e-30}
-# Spacings of floats by which a feature that does not vary may seem to.
-N_EPS = 100
+# Spacings of floats by which a feature that does not vary may seem to; by which
+# features that depend on one another may not, as data are rounded; and by which
+# variances found from second moments are wrong, in units of the largest one.
+N_EPS, N_EPS_OF_DATA, N_EPS_OF_MOMENTS = 100, 2, 100
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,10 @@ def principal_components(X, mean, solver, scale=1.0):
         variances, vectors = linalg.eigh(second)
         variances, vectors = variances[::-1], vectors[:, ::-1].T
         squares = np.diag(second)
-        floor = N_EPS * n_features * eps
+        floor = N_EPS_OF_MOMENTS * n_features * eps
     else:
         centred = (X.astype(np.float64) - mean) / scale
-        # (What the mean was rounded by is one direction more.)
+        # (The rounding of the mean would be a direction that all rows share.)
         centred -= centred.mean(axis=0)
         _, singular, vectors = linalg.svd(centred, full_matrices=False)
         variances = singular**2 / n
@@ -87,9 +89,11 @@ def principal_components(X, mean, solver, scale=1.0):
     # Features of float32 depend on one another to within their own rounding.
     if eps_data > eps:
         floor = max(floor, n_features * eps_data**2)
-    rounding = N_EPS * eps_data**2 * (squares + np.square(mean / scale))
+    rounding = (N_EPS_OF_DATA * eps_data) ** 2 * (squares + np.square(mean / scale))
     varies = variances > np.maximum(floor * variances[0], vectors**2 @ rounding)
-    return np.maximum(variances, 0), vectors, int(varies.sum())
+    # Features of other sizes have other rounding: the directions kept come first.
+    order = np.argsort(~varies, kind="stable")
+    return np.where(varies, variances, 0)[order], vectors[order], int(varies.sum())
 
 
 def _scale(X, mean):
