@@ -270,10 +270,10 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         Raises
         ------
         ValueError
-            If X holds NaN or infinity; if a parameter is not allowed, `positive_code`
-            or more `n_nonzero_coefs` than atoms meet ``algorithm="omp"``, or
-            `dict_init` has another shape than it should, atoms of zeros or, with
-            `positive_dict`, negative entries.
+            If X holds NaN, infinity or values beyond 1e140; if a parameter is not
+            allowed, `positive_code` or more `n_nonzero_coefs` than atoms meet
+            ``algorithm="omp"``, or `dict_init` has another shape than it should, atoms
+            of zeros or, with `positive_dict`, negative entries.
 
         TypeError
             If X holds dates or times.
@@ -486,7 +486,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
 
         ValueError
             If X has other features than in the fit (their number or their names), or
-            holds NaN or infinity.
+            holds NaN, infinity or values beyond 1e140.
 
         TypeError
             If X holds dates or times.
