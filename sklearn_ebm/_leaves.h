@@ -133,6 +133,8 @@ INLINE REAL NAME(as_real)(INT x) { REAL y; memcpy(&y, &x, sizeof y); return y; }
 #define NV ((int)(PANEL_BYTES / VECTOR_BYTES))
 #define LANES ((int)(VECTOR_BYTES / sizeof(REAL)))
 #define WORDS ((int)(sizeof(UV) / 8))
+/* Panels whose sums stay in registers together. */
+#define SLAB (8 * VECTOR_BYTES >= PANEL_BYTES ? (int)(8 * VECTOR_BYTES / PANEL_BYTES) : 1)
 
 #if defined(VECTORS) && !defined(X86)
 INLINE uint32_t NAME(mask_bits)(IV m)
@@ -167,6 +169,7 @@ INLINE uint32_t NAME(mask_bits)(IV m)
 #define LEAF(name) .name = NAME(name)
 static const Leaves NAME(leaves) = {
     .name = STRING(ISA), .itemsize = (int)sizeof(REAL), .lanes = PANEL_LANES,
+    .slab = SLAB,
     LEAF(sum_active), LEAF(both_means), LEAF(logistic), LEAF(bernoulli),
     LEAF(transpose), LEAF(pack), LEAF(unpack), LEAF(subset_sums),
     LEAF(pair_sums), LEAF(scale_rows),
@@ -195,6 +198,7 @@ static const Leaves NAME(leaves) = {
 #undef NV
 #undef LANES
 #undef WORDS
+#undef SLAB
 #undef PANEL_LANES
 #undef V
 #undef IV

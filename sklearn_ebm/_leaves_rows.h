@@ -1,53 +1,75 @@
 /* Sums of rows that lists name, of a matrix whose rows are wider than a panel.
    Included by _leaves.h, which defines V, NAME, ... */
 
-/* out += the rows of a list times their values, for np panels (a constant). */
-INLINE void NAME(add_list)(const uint32_t *index, const REAL *value, int32_t n,
-                           const char *rows, ptrdiff_t stride, const int np,
-                           char *out)
+/* Lists that take turns. */
+#define TOGETHER 128
+
+/* out += the rows of a list times their values, for np panels (a constant): those from
+   entry k on whose index is less than `stop`. Returns the entry that is next. */
+INLINE int32_t NAME(add_list)(const uint32_t *index, const REAL *value, int32_t k,
+                              int32_t n, uint32_t stop, const char *rows,
+                              ptrdiff_t stride, const int np, char *out)
 {
     V sum[NV > 8 ? NV : 8];
     UNROLL
     for (int q = 0; q < np * NV; q++) sum[q] = ((const V *)out)[q];
     if (value)
-        for (int32_t k = 0; k < n; k++) {
+        for (; k < n && index[k] < stop; k++) {
             const V *x = (const V *)(rows + index[k] * stride);
             UNROLL
             for (int q = 0; q < np * NV; q++) sum[q] += x[q] * value[k];
         }
     else
-        for (int32_t k = 0; k < n; k++) {
+        for (; k < n && index[k] < stop; k++) {
             const V *x = (const V *)(rows + index[k] * stride);
             UNROLL
             for (int q = 0; q < np * NV; q++) sum[q] += x[q];
         }
     UNROLL
     for (int q = 0; q < np * NV; q++) ((V *)out)[q] = sum[q];
+    return k;
 }
 
-/* Panels whose sums stay in registers together. */
-#define MOST (8 * VECTOR_BYTES >= PANEL_BYTES ? (int)(8 * VECTOR_BYTES / PANEL_BYTES) : 1)
-
-/* add_lists of np panels (a constant); in turns, as in sum_group. */
-INLINE void NAME(add_turns)(const ActiveRows *lists, ptrdiff_t n, const char *rows,
-                            ptrdiff_t stride, const int np, char *out,
-                            ptrdiff_t out_stride)
+/* add_lists of np panels (a constant) for at most TOGETHER lists, in turns of `span` rows
+   of the matrix: those that many lists name are in the nearest cache then. */
+INLINE void NAME(add_turns)(const ActiveRows *lists, ptrdiff_t first, ptrdiff_t n,
+                            uint32_t span, const char *rows, ptrdiff_t stride,
+                            const int np, char *out, ptrdiff_t out_stride)
 {
-    enum { TURN = 32 };
+    int32_t next[TOGETHER] = {0};
     int more = 1;
-    for (int32_t start = 0; more; start += TURN) {
+    for (uint32_t stop = span; more; stop += span) {
         more = 0;
         for (ptrdiff_t r = 0; r < n; r++) {
-            const int32_t left = lists->length[r] - start;
-            const ptrdiff_t at = r * lists->stride + start;
-            if (left <= 0) continue;
-            NAME(add_list)(lists->index + at,
-                           lists->value ? (const REAL *)lists->value + at : NULL,
-                           left < TURN ? left : TURN, rows, stride, np,
-                           out + r * out_stride);
-            more |= left > TURN;
+            const ptrdiff_t list = first + r, start = list * lists->stride;
+            const uint32_t *index = lists->index + start;
+            const int32_t length = lists->length[list];
+            if (next[r] == length) continue;
+            if (index[next[r]] < stop)
+                next[r] = NAME(add_list)(
+                    index, lists->value ? (const REAL *)lists->value + start : NULL,
+                    next[r], length, stop, rows, stride, np, out + list * out_stride);
+            more |= next[r] < length;
         }
     }
+}
+
+/* Rows of the matrix in a turn: what fits into the nearest cache; or all of them, where
+   lists are so short that it would not pay to begin them again. */
+INLINE uint32_t NAME(span)(const ActiveRows *lists, ptrdiff_t n, int np)
+{
+    enum { NEAREST = 32768, ENTRIES = 8 };
+    const uint32_t span = (uint32_t)(NEAREST / (np * PANEL_BYTES));
+    uint32_t last = 0;
+    int64_t n_lists = 0, n_entries = 0;
+    for (ptrdiff_t r = 0; r < n; r++) {
+        const int32_t length = lists->length[r];
+        if (!length) continue;
+        const uint32_t end = lists->index[r * lists->stride + length - 1];
+        last = end > last ? end : last;
+        n_lists++, n_entries += length;
+    }
+    return n_entries < ENTRIES * n_lists * (last / span + 1) ? UINT32_MAX : span;
 }
 
 /* out[r] += sum over the entries of list r of value * rows[index], for n lists
@@ -57,19 +79,23 @@ static void NAME(add_lists)(const ActiveRows *lists, ptrdiff_t n,
                             ptrdiff_t n_panels, char *out,
                             ptrdiff_t out_stride)
 {
-    int np = MOST;
+    int np = SLAB;
     for (ptrdiff_t p = 0; p < n_panels; p += np) {
         const ptrdiff_t at = p * PANEL_BYTES;
         while (np > n_panels - p) np /= 2;
-        switch (np) {
-#define CASE(k)                                                               \
-    case k:                                                                   \
-        NAME(add_turns)(lists, n, rows + at, stride, k < MOST ? k : MOST,     \
-                        out + at, out_stride);                                \
+        const uint32_t span = NAME(span)(lists, n, np);
+        for (ptrdiff_t r = 0; r < n; r += TOGETHER) {
+            const ptrdiff_t size = n - r < TOGETHER ? n - r : TOGETHER;
+            switch (np) {
+#define CASE(k)                                                                     \
+    case k:                                                                         \
+        NAME(add_turns)(lists, r, size, span, rows + at, stride, k < SLAB ? k : SLAB, \
+                        out + at, out_stride);                                      \
         break;
-            CASE(1) CASE(2) CASE(4) CASE(8)
+                CASE(1) CASE(2) CASE(4) CASE(8)
 #undef CASE
+            }
         }
     }
 }
-#undef MOST
+#undef TOGETHER

@@ -7,7 +7,7 @@ from ._units cimport Units
 
 cdef enum:
     # Rows that are worked on together.
-    ROWS = 64
+    ROWS = 128
 
 
 cdef struct Side:

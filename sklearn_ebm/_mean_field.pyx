@@ -27,7 +27,7 @@ from libc.string cimport memcpy, memset
 
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport Slabs, address, aligned
-from ._simd cimport GROUP, PANEL_BYTES, ActiveRows, select_leaves
+from ._simd cimport PANEL_BYTES, ActiveRows, select_leaves
 from ._units cimport Units, row_means
 
 from ._openmp import effective_n_threads
@@ -284,7 +284,7 @@ cdef class MeanField:
             self.leaves.add_lists(
                 &block.changes, block.n_rows, weights.row(s, first),
                 weights.width(s) * PANEL_BYTES, weights.width(s),
-                side.fields + s * GROUP * PANEL_BYTES, side.n_bytes,
+                side.fields + s * weights.widest * PANEL_BYTES, side.n_bytes,
             )
 
     def settle(self, const real[:, ::1] seen):

@@ -20,7 +20,8 @@ cdef class Panels:
 
 cdef class Slabs:
     cdef readonly Py_ssize_t n_rows, n_columns, n_slabs
-    cdef Py_ssize_t n_panels
+    # Panels of the matrix, and of a slab but the last one.
+    cdef Py_ssize_t n_panels, widest
     cdef object memory
     cdef const Leaves *leaves
     cdef char *data

@@ -8,7 +8,7 @@ import numpy as np
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from ._simd cimport GROUP, PANEL_BYTES, n_panels_of, select_leaves
+from ._simd cimport PANEL_BYTES, n_panels_of, select_leaves
 
 ctypedef fused bits_t:
     uint32_t
@@ -116,7 +116,7 @@ cdef class Panels:
 
 
 cdef class Slabs:
-    """A matrix in slabs of panels that are beside each other: [slab][row][256 bytes].
+    """A matrix in slabs of panels that are beside each other: [slab][row][panel].
 
     For sums of rows, one after the other: what belongs to a row in some panels is read
     at once. The last slab may be narrower.
@@ -126,18 +126,19 @@ cdef class Slabs:
         self.leaves = select_leaves(np.dtype(dtype).itemsize)
         self.n_rows, self.n_columns = n_rows, n_columns
         self.n_panels = n_panels_of(n_columns, self.leaves)
-        self.n_slabs = (self.n_panels + GROUP - 1) // GROUP
+        self.widest = self.leaves.slab
+        self.n_slabs = (self.n_panels + self.widest - 1) // self.widest
         self.memory = aligned(max(1, self.n_panels * n_rows) * PANEL_BYTES)
         self.data = address(self.memory)
 
     cdef Py_ssize_t width(self, Py_ssize_t slab) noexcept nogil:
         """Panels of a slab."""
-        return min(GROUP, self.n_panels - slab * GROUP)
+        return min(self.widest, self.n_panels - slab * self.widest)
 
     cdef char *row(self, Py_ssize_t slab, Py_ssize_t i) noexcept nogil:
         """Row i of a slab."""
         return self.data + (
-            slab * GROUP * self.n_rows + i * self.width(slab)
+            slab * self.widest * self.n_rows + i * self.width(slab)
         ) * PANEL_BYTES
 
     cdef void take_rows(
@@ -148,7 +149,7 @@ cdef class Slabs:
         cdef char *to
         for s in range(start, stop):
             to, width = self.row(s, 0), self.width(s) * PANEL_BYTES
-            at = s * GROUP * PANEL_BYTES
+            at = s * self.widest * PANEL_BYTES
             size = min(width, self.n_columns * self.leaves.itemsize - at)
             for i in range(self.n_rows):
                 memcpy(to + i * width, rows + i * n_bytes + at, size)
@@ -167,8 +168,8 @@ cdef class Slabs:
         cdef char *square = room + (-<size_t> room) % <size_t> PANEL_BYTES
         for s in range(start, stop):
             width = self.width(s) * PANEL_BYTES
-            for p in range(s * GROUP, s * GROUP + self.width(s)):
-                to = self.row(s, 0) + (p - s * GROUP) * PANEL_BYTES
+            for p in range(s * self.widest, s * self.widest + self.width(s)):
+                to = self.row(s, 0) + (p - s * self.widest) * PANEL_BYTES
                 column = columns + p * lanes * n_bytes
                 n = min(lanes, self.n_columns - p * lanes)
                 n_squares = self.n_rows // lanes if n == lanes else 0

@@ -169,6 +169,7 @@ enum { TANH_SOURCE, HYPERBOLIC_SOURCE, STUDENT_SOURCE };
 typedef struct {
     const char *name;
     int itemsize, lanes;
+    int slab; /* panels of a matrix that add_lists reads together */
     void (*sum_active)(const ActiveRows *, ptrdiff_t, const char *, ptrdiff_t,
                        int, const char *, ptrdiff_t, char *, ptrdiff_t);
     void (*both_means)(const char *, char *, char *, ptrdiff_t);

@@ -134,6 +134,7 @@ cdef extern from "_simd.h" nogil:
         const char *name
         int itemsize
         int lanes
+        int slab
         void (*sum_active)(
             const ActiveRows *rows, Py_ssize_t n_rows, const char *panels,
             Py_ssize_t stride, int n_panels, const char *bias,

@@ -1488,6 +1488,18 @@ MUTATIONS = [
         "",
     ),
     Mutation(
+        "deep: changes are heard in the first turn only",
+        "_leaves_rows.h",
+        "more |= next[r] < length;",
+        "",
+    ),
+    Mutation(
+        "deep: rows of another block are heard",
+        "_leaves_rows.h",
+        "NAME(add_turns)(lists, r, size",
+        "NAME(add_turns)(lists, 0, size",
+    ),
+    Mutation(
         "deep: odd units hear the given ones in place of the latent",
         "_mean_field.pyx",
         "weights.row(s, first)",
