@@ -83,7 +83,7 @@ def errors(answer):
 places = [table.columns.get_loc(name) for name in labels]
 patient = int(np.argmax(hidden[:, places].all(axis=1) * hidden.sum(axis=1)))
 copies = np.tile(holes.to_numpy()[patient], (500, 1))
-draws = imputer.rbm_.impute(copies, method="sample", n_gibbs_steps=500, random_state=0)
+draws = imputer.impute(copies, method="sample", random_state=0)
 missing = [name for n, name in enumerate(table.columns) if hidden[patient, n]]
 
 # %%

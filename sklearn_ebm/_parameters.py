@@ -40,14 +40,15 @@ class PairOf(Interval):
 
 
 class TupleOf(Interval):
-    """Constraint on a parameter: a tuple, list or array, not empty, of such numbers."""
+    """Constraint on a parameter: array-like of such numbers, not empty."""
 
     def is_satisfied_by(self, val):
         """Whether a value keeps to the constraint."""
         is_number = super().is_satisfied_by
-        if isinstance(val, np.ndarray):
-            val = val.tolist()
-        return isinstance(val, (tuple, list)) and bool(val) and all(map(is_number, val))
+        listed = hasattr(val, "__len__") and hasattr(val, "__getitem__")
+        if not listed or isinstance(val, (str, dict)) or np.ndim(val) == 0:
+            return False
+        return len(val) > 0 and all(map(is_number, val))
 
     def __str__(self):
         return f"a tuple of numbers, each {super().__str__()}"

@@ -17,6 +17,7 @@ from ._unit_paths import UnitPath, log_z_by_enumeration, state_counts
 from ._validation import (
     check_choice,
     check_count,
+    check_names,
     check_states,
     naming,
     random_generator,
@@ -575,6 +576,7 @@ def _scored(model, X):
     """Rows, the way up, visible biases and weights, as `score_rows` takes them."""
     layers = two_layers(model)
     n_units, dtype = len(layers.biases[0]), layers.weights[0].dtype
+    check_names(model, X, "X")
     _, rows = check_states(model, X, n_units, "X", model_dtype=dtype)
     components = layers.weights[0].T.astype(rows.dtype)
     layer = Layer(Panels.from_columns(components), layers.biases[1])

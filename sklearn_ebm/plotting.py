@@ -241,7 +241,8 @@ class FiltersDisplay:
         """
         components = _fitted(cls, estimator, "components_")
         if isinstance(components, list):
-            components = components[0]
+            # (A net that predicts its inputs and classes alike has these last.)
+            components = components[0][:, : estimator.n_features_in_]
         return cls(components, shape=shape).plot(ax, units=units)
 
     def plot(self, ax=None, *, units=64):

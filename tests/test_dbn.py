@@ -525,6 +525,33 @@ def test_codes_of_categories(digits):
         model.transform(X + [[1, 0]])
 
 
+@pytest.mark.parametrize(
+    "columns", [(["a", "c"], ["b"]), (slice("a", "b"), ["c"])], ids=str
+)
+def test_columns_have_names(columns):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    first, second = columns
+    numbers = [["abc".index(name) for name in names] for names in (["a", "c"], ["b"])]
+    if isinstance(first, slice):
+        numbers = [[0, 1], [2]]
+    frame = pd.DataFrame(rng.random((60, 3)).round(), columns=list("abc"))
+    units = "bernoulli", "categorical"
+    model = DBNTransformer((5, 3), n_iter=2, random_state=0)
+    wanted = (
+        clone(model)
+        .set_params(visible=list(zip(numbers, units, strict=True)))
+        .fit(frame.to_numpy())
+    )
+    model.set_params(visible=list(zip(columns, units, strict=True))).fit(frame)
+    assert_same(model.transform(frame), wanted.transform(frame.to_numpy()))
+    assert_same(model.score_samples(frame), wanted.score_samples(frame.to_numpy()))
+    model.partial_fit(frame)
+    assert model.sample(3).shape == (3, 3)
+    with pytest.raises(ValueError, match="no columns"):
+        clone(model).set_params(visible=[(["a", "x"], "bernoulli")]).fit(frame)
+
+
 def test_machine_at_the_top(digits):
     model = DBNTransformer((12, 8), n_iter=2, random_state=0).fit(digits[:200])
     top = model.top_rbm()
@@ -972,6 +999,15 @@ def test_bad_parameters(settings, message, method, digits):
 @pytest.fixture
 def model(digits):
     return DBNTransformer((6, 5), n_iter=1, random_state=0).fit(digits[:100])
+
+
+@pytest.mark.parametrize("sizes", [[4, 3], np.array([4, 3]), range(4, 2, -1)])
+def test_sizes_are_any_array_like(sizes, digits):
+    model = DBNTransformer(sizes, n_iter=1, random_state=0).fit(digits[:20])
+    assert [len(weights) for weights in model.components_] == [4, 3]
+    for wrong in ({4, 3}, {4: 3}, "43", [[4, 3]], []):
+        with pytest.raises(ValueError, match="hidden_layer_sizes"):
+            DBNTransformer(wrong).fit(digits[:20])
 
 
 def test_layers_cannot_change_in_training(model, digits):

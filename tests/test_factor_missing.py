@@ -23,6 +23,21 @@ METHODS = [
 ]
 
 
+@pytest.mark.parametrize("model", [FactorAnalysis(2), ProbabilisticPCA(2)])
+def test_columns_of_masks_are_those_of_the_data(model):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    mask = pd.DataFrame(False, index=frame.index, columns=frame.columns)
+    mask["a"] = True
+    model = clone(model).fit(frame)
+    filled = model.impute(frame, mask=mask)
+    assert (filled[:, 1:] == X[:, 1:]).all()
+    assert not (filled[:, 0] == X[:, 0]).any()
+    for turned in (mask[list("dcba")], mask[list("dcba")].iloc[0]):
+        with pytest.raises(ValueError, match="mask must have the columns"):
+            model.impute(frame, mask=turned)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("model, method", METHODS)
 def test_the_remedy_for_missing_values_is_named_and_works(model, method, dtype):

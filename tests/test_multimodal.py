@@ -1,5 +1,6 @@
 """MultimodalDBM: pathways that stay apart, and what one modality says of another."""
 
+import inspect
 import itertools
 import pickle
 import warnings
@@ -392,6 +393,17 @@ def test_type_of_modalities():
 def test_unknown_modality():
     with pytest.raises(ValueError, match="modality must be 'a' or 'b', got 'c'"):
         small_model().infer(random_bits(3), "c")
+
+
+@pytest.mark.parametrize(
+    "modalities",
+    ["abc", [("a", [0], "bernoulli", 2), ("b", [1], "bernoulli", (2, 2))]],
+    ids=str,
+)
+def test_modalities_that_make_no_machine_have_no_sizes(modalities):
+    model = MultimodalDBM(modalities)
+    assert not hasattr(model, "hidden_layer_sizes")
+    inspect.getmembers(model)  # as editors do
 
 
 def test_other_pathways_are_refused():

@@ -9,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn_ebm import (
     ICA,
     BernoulliRBM,
+    DBMClassifier,
     DBMTransformer,
     DBNClassifier,
     DBNRegressor,
@@ -131,6 +132,16 @@ def test_filters_of_a_deep_model_are_its_lowest_weights(plt):
             display = FiltersDisplay.from_estimator(deep, shape=(2, 3))
             np.testing.assert_array_equal(display.components, deep.components_[0])
             assert len(display.units_) == sizes[0]
+
+
+def test_filters_of_a_net_that_also_sees_classes_are_those_of_the_features(plt):
+    X = np.random.default_rng(0).random((20, 6)) < 0.4
+    net = DBMClassifier(
+        (4, 3), objective="multi_prediction", n_iter=1, pretrain_n_iter=1
+    ).fit(X, np.arange(20) % 3)
+    assert net.components_[0].shape == (4, 9)
+    display = FiltersDisplay.from_estimator(net, shape=(2, 3))
+    np.testing.assert_array_equal(display.components, net.components_[0][:, :6])
 
 
 def test_filters_of_the_strongest_units(plt, rbm):

@@ -17,6 +17,7 @@ from common import (
     CLASSIFIERS,
     assert_same,
     assert_same_model,
+    fitted_floats,
     fitted_state,
     name_of,
     run_on_threads,
@@ -223,6 +224,44 @@ def test_rows_without_a_label_do_not_count_in_scores(model, digits, labels):
     for wrong in (y + 0.5, y.astype(str), np.where(known, y, np.nan)):
         with pytest.raises(ValueError, match=r"(?i)mix|contains NaN"):
             model.score(X, wrong)
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS, ids=name_of)
+@pytest.mark.parametrize("n_classes", [3, 30])
+def test_names_are_not_taken_for_numbers(classifier, n_classes):
+    # (NumPy's comparisons would.)
+    X, y = np.random.default_rng(0).random((120, 5)), np.arange(120) % n_classes
+    model = clone(classifier).set_params(warm_start=True).fit(X, y)
+    kept, go_on = fitted_floats(model), getattr(model, "partial_fit", model.fit)
+    for names in (y.astype(str), np.full(120, "2"), y.astype(str).astype(object)):
+        with pytest.raises(ValueError, match="not among the classes"):
+            go_on(X, names)
+    if hasattr(model, "partial_fit"):
+        with pytest.raises(ValueError, match="are not those of the model"):
+            model.partial_fit(X, y, classes=np.unique(y).astype(str))
+    assert_same(fitted_floats(model), kept)
+    for same in (y.astype(float), y.tolist()):
+        go_on(X, same)
+    if isinstance(model, RBMClassifier):
+        with pytest.raises(ValueError, match="not among the classes"):
+            model.free_energy(X[:1], ["2"])
+
+
+@pytest.mark.parametrize("mark", ["?", None, -1.5])
+@pytest.mark.parametrize("classifier", [RBMClassifier(4), DBNClassifier((4,))])
+def test_numbers_beside_any_mark(classifier, mark, digits, labels):
+    X, y = digits[:60], labels[:60]
+    model = clone(classifier).set_params(n_iter=1, random_state=0, unlabeled=-1)
+    known = np.arange(60) % 3 > 0
+    wanted = clone(model).fit(X, np.where(known, y, -1))
+    marked = y.astype(object)
+    marked[~known] = mark
+    model.set_params(unlabeled=np.nan if mark is None else mark).fit(X, marked)
+    np.testing.assert_array_equal(model.classes_, np.unique(y[known]))
+    assert model.classes_.dtype == y.dtype
+    assert_same(model.predict_proba(X), wanted.predict_proba(X))
+    score = wanted.score(X, np.where(known, y, -1))
+    assert model.score(X, marked) == score
 
 
 @pytest.mark.parametrize("dtype", ["string", object])

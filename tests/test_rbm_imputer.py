@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
@@ -427,15 +428,27 @@ def test_in_a_pipeline(digits, labels):
     assert model.score(X, labels[:200]) > 0.8
 
 
-def test_model_of_its_own_takes_more_draws(table):
-    imputer = quick().fit(table)
+@pytest.mark.parametrize("mark", [np.nan, -99.0])
+def test_several_draws_from_one_fit(mark, table):
+    there, still = ~np.isnan(table), np.full((len(table), 1), 5.0)
+    still[1] = np.nan  # a feature with a single value has no other in draws
+    marked = np.where(there, table, mark)
+    marked = np.hstack([marked, np.where(np.isnan(still), mark, still)])
+    frame = pd.DataFrame(marked, columns=[f"c{k}" for k in range(marked.shape[1])])
+    imputer = quick(missing_values=mark).fit(frame)
     draws = [
-        imputer.rbm_.impute(table, method="sample", random_state=seed)
-        for seed in range(2)
+        imputer.impute(frame, method="sample", random_state=seed) for seed in range(2)
     ]
-    there = ~np.isnan(table)
-    np.testing.assert_array_equal(draws[0][there], table[there])
-    assert not np.isclose(draws[0][~there], draws[1][~there]).any()
+    np.testing.assert_array_equal(draws[0][:, :-1][there], table[there])
+    assert not np.isclose(draws[0][:, :-1][~there], draws[1][:, :-1][~there]).any()
+    assert (draws[0][:, -1] == 5).all()
+    np.testing.assert_array_equal(
+        draws[1], imputer.impute(frame, method="sample", random_state=1)
+    )
+    assert_same(imputer.impute(frame), imputer.transform(frame))
+    for wrong in ({"method": "mode"}, {"random_state": "a"}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            imputer.impute(frame, **wrong)
 
 
 def test_interrupted_fit_leaves_a_usable_model(table, monkeypatch):

@@ -23,7 +23,8 @@ from sklearn_ebm import (
 )
 from sklearn_ebm._gibbs import Purpose
 from sklearn_ebm._machines import Machine
-from sklearn_ebm.likelihood import free_energy, log_partition
+from sklearn_ebm.likelihood import free_energy, log_partition, ratio_matching
+from sklearn_ebm.samplers import Gibbs, ReplicaExchange, impute
 from sklearn_ebm.samplers._paths import layered_of
 from sklearn_ebm.units import Categorical
 
@@ -238,6 +239,31 @@ def test_tables_of_conditions_have_the_columns_of_the_data(model):
     # A table without NaN would hold all units, most of them at 0.
     with pytest.raises(TypeError, match="conditions must be dense"):
         model.sample(5, 3, conditions=sp.csr_array([[1, 0, 0, 0]]))
+
+
+def test_tables_given_to_functions_have_the_columns_of_the_data():
+    pd = pytest.importorskip("pandas")
+    bits, names = np.random.default_rng(0).random((40, 4)) < 0.4, list("abcd")
+    X = pd.DataFrame(bits, columns=names)
+    model = BernoulliRBM(3, n_iter=1).fit(X)
+    mask = pd.DataFrame(bits, columns=names)
+    turned, back = X[names[::-1]].astype(float), mask[names[::-1]]
+    chains, exchange = Gibbs(model), ReplicaExchange(model)
+    for name, call in [
+        ("conditions", lambda: chains.init(40, conditions=turned)),
+        ("init", lambda: chains.init(init=turned)),
+        ("init", lambda: exchange.init(40, init=turned)),
+        ("fixed", lambda: exchange.init(40, init=bits, fixed=back)),
+        ("X", lambda: impute(model, turned, mask=mask)),
+        ("mask", lambda: impute(model, X.astype(float), mask=back)),
+        ("X", lambda: ratio_matching(model, turned)),
+    ]:
+        with pytest.raises(ValueError, match=f"{name} must have the columns"):
+            call()
+    assert chains.init(init=X, conditions=X.astype(float)).visible.shape == (40, 4)
+    assert exchange.init(40, init=X, fixed=mask).visible.shape[0] == 40
+    assert impute(model, X.astype(float), mask=mask).shape == (40, 4)
+    assert_array_equal(ratio_matching(model, X), ratio_matching(model, bits))
 
 
 class OtherTable:

@@ -194,6 +194,16 @@ def owners_of(visible, n_features, names=None):
     return [_in_order(unit, columns) for columns, unit in pairs], owner
 
 
+def by_number(visible, n_features, names):
+    """`visible` with numbers in place of names of columns, if it has any."""
+    if names is None or not isinstance(visible, list):
+        return visible
+    return [
+        (column_indices(columns, n_features, names).tolist(), unit)
+        for columns, unit in _pairs(visible, n_features)
+    ]
+
+
 def column_indices(columns, n_features, names=None):
     """Numbers of the columns that an index, a slice, a mask or names stand for."""
     given = columns

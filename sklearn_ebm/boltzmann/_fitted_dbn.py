@@ -18,6 +18,7 @@ from .._validation import (
 from ..samplers import Gibbs
 from ..samplers._draws import SAMPLING_METHODS, SPARE_STEPS, draw
 from ._bound import Bound
+from ._columns import by_number
 from ._faults import warn_of_excess_probability
 from ._normaliser import kept_log_z
 from ._sampling import PASS_KEY, OwnDraws
@@ -358,7 +359,7 @@ class FittedDBN(OwnDraws, Transformer):
         weights = self.recognition_components_ if recognition else self.components_
         rbm = RBM(
             len(weights[number]),
-            visible="bernoulli" if number else self.visible,
+            visible="bernoulli" if number else self._numbered_visible(),
             random_state=0,
         )
         # (With what it was made of in `_made`.)
@@ -371,6 +372,11 @@ class FittedDBN(OwnDraws, Transformer):
         if number == 0 and hasattr(self, "variance_"):
             rbm.variance_ = self.variance_
         return rbm
+
+    def _numbered_visible(self):
+        """What the columns hold, without their names."""
+        names = getattr(self, "feature_names_in_", None)
+        return by_number(self.visible, self.n_features_in_, names)
 
     def _check_use(self, X, quiet=False):
         """Validate data to use the model on; the data and their `Rows`."""

@@ -13,7 +13,23 @@ def labels_of(estimator, y):
         y, "y", "y.filled(mark) with unlabeled=mark makes them rows without a label"
     )
     labels = nan_for_na(column_or_1d(y, warn=True))
-    return labels, ~_marked(labels, estimator.unlabeled)
+    known = ~_marked(labels, estimator.unlabeled)
+    if labels.dtype == object and known.any():
+        labels = _of_one_type(labels, known)
+    return labels, known
+
+
+def _of_one_type(labels, known):
+    """Labels without their marks' type: numbers beside None or "?" are numbers again.
+
+    Rows that have none get some other row's label.
+    """
+    natural = np.array(labels[known].tolist())
+    if natural.dtype.kind not in "biuf" or natural.ndim > 1:
+        return labels
+    filled = np.full(len(labels), natural[0])
+    filled[known] = natural
+    return filled
 
 
 def check_labels(estimator, y):
@@ -65,7 +81,7 @@ def check_classes(estimator, classes, goes_on):
         raise ValueError("classes contain NaN, which is no label.")
     _refuse_mixed(classes, "classes")
     classes = np.unique(classes)
-    if goes_on and not np.array_equal(classes, estimator.classes_):
+    if goes_on and classes.tolist() != estimator.classes_.tolist():
         raise ValueError(
             f"classes={classes.tolist()} are not those of the model so far, "
             f"{estimator.classes_.tolist()}."
@@ -93,12 +109,12 @@ def _refuse_mixed(labels, name):
 
 def codes_of(y, classes):
     """Places of labels in the sorted array of classes."""
-    if len(y) == 0:
-        return np.zeros(0, np.intp)
-    unknown = np.setdiff1d(y, classes)
-    if len(unknown):
+    # (As Python compares them: NumPy may take the number 3 for the name "3".)
+    numbers = {label: number for number, label in enumerate(classes.tolist())}
+    labels, places = np.unique(np.asarray(y), return_inverse=True)
+    unknown = [label for label in labels.tolist() if label not in numbers]
+    if unknown:
         raise ValueError(
-            f"y has labels {unknown.tolist()} that are not among the classes "
-            f"{classes.tolist()}."
+            f"y has labels {unknown} that are not among the classes {classes.tolist()}."
         )
-    return np.searchsorted(classes, y)
+    return np.array([numbers[label] for label in labels.tolist()], np.intp)[places]

@@ -87,8 +87,6 @@ class PredictedLabels(ClassifierMixin):
         if sample_weight is not None:
             sample_weight = np.asarray(sample_weight)[known]
         labels, predicted = labels[known], self.predict(X)[known]
-        if labels.dtype == object:  # numbers beside None, for instance
-            labels = np.array(labels.tolist())
         return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
 
     def predict_proba(self, X):

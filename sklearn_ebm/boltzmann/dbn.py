@@ -432,6 +432,9 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         rbms = [] if together else self._new_stack()
         # The machine of the first layer, if any, will warn of values out of range.
         X, _ = check_rows(self, X, reset=not goes_on, quiet=True)
+        if rbms:
+            # (The machine gets an array, which has no names.)
+            rbms[0].visible = self._numbered_visible()
         if together:
             self._check_use(X)
         elif goes_on:

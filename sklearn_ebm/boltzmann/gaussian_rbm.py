@@ -155,6 +155,9 @@ class GaussianRBM(UnitsRBM):
     variance_ : ndarray of shape (n_features,)
         Variances of the features given the hidden units.
 
+    n_categories_ : ndarray of int of shape (n_features,)
+        Zeros: no feature holds codes of categories.
+
     h_samples_ : ndarray of shape (n_chains, n_components)
         States of the hidden units of the persistent chains. Only with
         ``persistent=True``.

@@ -12,7 +12,14 @@ from .._keeping import undo_if_nothing_learned
 from .._missing import fill_exactly
 from .._parameters import Interval, check_parameters
 from .._unit_paths import state_counts
-from .._validation import check_table, input_names, is_nan, random_generator
+from .._validation import (
+    check_choice,
+    check_table,
+    input_names,
+    is_nan,
+    random_generator,
+)
+from ..samplers._draws import IMPUTING_METHODS
 from ._columns import Columns, owners_of, part_of
 from ._structure import as_made
 from .rbm import RBM
@@ -96,9 +103,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     rbm_ : RBM or None
-        The fitted model of the features that are not empty; None if all are. Its
-        ``impute(X, method="sample", random_state=...)`` gives several draws from
-        one fit, for multiple imputation.
+        The fitted model of the features that are not empty; None if all are.
 
     indicator_ : MissingIndicator or None
         What adds the columns that tell what was missing.
@@ -121,7 +126,8 @@ class RBMImputer(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    `transform` gives the same result at every call. Conditional means are exact,
+    `transform` gives the same result at every call; `impute` gives several draws from
+    one fit, for multiple imputation. Conditional means are exact,
     every row by itself, if the hidden units have at most 2^12 states (twelve
     Bernoulli units); otherwise they are means over a Gibbs chain of each row. Chains
     do not exchange anything, but take their random bits by the place of the row
@@ -299,7 +305,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             self.indicator_ = MissingIndicator(error_on_new=False).fit(X)
 
     def transform(self, X):
-        """Fill in missing values.
+        """Fill in missing values, the same ones at every call.
 
         Parameters
         ----------
@@ -330,21 +336,68 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             visible units cannot mean.
         """
         check_is_fitted(self)
+        method = "sample" if self.sample_posterior else "mean"
+        X, filled = self._filled(X, method, self._seed)
+        if self.indicator_ is None:
+            return filled
+        told = self.indicator_.transform(X).astype(X.dtype)
+        return np.hstack([filled, told])
+
+    def impute(self, X, *, method="mean", random_state=None):
+        """Fill in missing values, by draws that can be others at every call.
+
+        So one fit gives the tables of a multiple imputation.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data with missing values.
+
+        method : {"mean", "sample"}, default="mean"
+            "mean" fills in conditional means (for categories, the likeliest one),
+            "sample" a joint draw from the conditional distribution.
+
+        random_state : int, RandomState instance or None, default=None
+            Seeds what is sampled. None goes on with the model's own random sequence.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            The data without missing values, and without features that were empty
+            in `fit` (unless they are kept).
+
+        Raises
+        ------
+        NotFittedError
+            If the imputer has not been fitted.
+        ValueError
+            As in `transform`, or if `method` or `random_state` is not allowed.
+        TypeError
+            If X is sparse, or holds dates or times.
+
+        Warns
+        -----
+        UserWarning
+            As in `transform`.
+        """
+        check_is_fitted(self)
+        check_choice(method, "method", IMPUTING_METHODS)
+        random_generator(random_state)  # refuses what is none, whether it is needed
+        return self._filled(X, method, random_state)[1]
+
+    def _filled(self, X, method, random_state):
+        """The data with NaN for what is missing, and with what is filled in."""
         X = check_table(self, X, self.missing_values)
         missing, kept = np.isnan(X), ~self._empty
         names = getattr(self, "feature_names_in_", None)
         columns = Columns(as_made(self, "visible"), X, names, self._n_categories)
         columns.check(self, np.where(kept, X, np.nan), quiet=True)
         filled = np.where(missing, X.dtype.type(0), X)
-        filled[:, kept] = self._fill(np.ascontiguousarray(X[:, kept]))
-        if not self.keep_empty_features:
-            filled = filled[:, kept]
-        if self.indicator_ is None:
-            return filled
-        told = self.indicator_.transform(X).astype(X.dtype)
-        return np.hstack([filled, told])
+        part = np.ascontiguousarray(X[:, kept])
+        filled[:, kept] = self._fill(part, method, random_state)
+        return X, filled if self.keep_empty_features else filled[:, kept]
 
-    def _fill(self, X):
+    def _fill(self, X, method, random_state):
         """Fill in missing values of the features that the model has."""
         missing = np.isnan(X)
         rows = np.flatnonzero(missing.any(axis=1))
@@ -352,12 +405,12 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             return X
         rbm, part = self.rbm_, X[rows]
         columns, layers = rbm._columns(), rbm._layered()
-        if self.sample_posterior or state_counts(layers)[1] > MOST_STATES:
+        if method == "sample" or state_counts(layers)[1] > MOST_STATES:
             answer = rbm.impute(
                 part,
                 n_gibbs_steps=self.n_gibbs_steps,
-                method="sample" if self.sample_posterior else "mean",
-                random_state=self._seed,
+                method=method,
+                random_state=random_state,
             )
         else:
             units = np.repeat(missing[rows], columns.sizes, axis=1)

@@ -382,10 +382,14 @@ class MultimodalDBM(TrainedDBM):
 
         Raises
         ------
-        ValueError
-            If modalities have different numbers of hidden layers.
+        AttributeError
+            If `modalities` do not make one machine.
         """
-        return (*map(sum, zip(*self._pathways, strict=True)), self.n_joint)
+        try:
+            sizes = [*map(sum, zip(*self._pathways, strict=True))]
+        except (TypeError, ValueError) as error:
+            raise AttributeError("modalities do not make one machine.") from error
+        return (*sizes, self.n_joint)
 
     @property
     def visible(self):

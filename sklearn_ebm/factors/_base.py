@@ -11,6 +11,7 @@ from .._validation import (
     check_floats,
     check_latent,
     check_mask,
+    check_names,
     check_restored,
     random_generator,
     refuse_not_finite,
@@ -227,6 +228,7 @@ class GaussianFactors(OwnGenerator, Transformer):
         check_is_fitted(self)
         X = self._check_data(X, allow_nan=True)
         if mask is not None:
+            check_names(self, mask, "mask")
             X = np.where(check_mask(mask, X.shape, "mask"), X.dtype.type(np.nan), X)
         check_choice(method, "method", ("mean", "sample"))
         random_generator(random_state)  # refuses what is none, whether it is needed

@@ -12,7 +12,14 @@ from .._pacer import Pacer
 from .._panels import Panels
 from .._rows import Rows
 from .._units import Kind
-from .._validation import check_count, check_fixed, check_states, dense, random_key
+from .._validation import (
+    check_count,
+    check_fixed,
+    check_names,
+    check_states,
+    dense,
+    random_key,
+)
 from ..units import as_unit, check_blocks
 from ._jumps import jumps_of
 from ._paths import BITS, base_rates, components_of, layers_of
@@ -214,6 +221,8 @@ class Gibbs:
         values = None
         if n_chains is not None:
             n_chains = check_count(n_chains, "n_chains", least=1)
+        check_names(self.model, init, "init")
+        check_names(self.model, conditions, "conditions")
         if init is not None:
             init, rows = check_states(self.model, init, n_features, "init", quiet=quiet)
             n_chains = same_rows(n_chains, rows.n_rows, "init")

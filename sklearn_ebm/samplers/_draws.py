@@ -10,6 +10,7 @@ from .._validation import (
     check_choice,
     check_count,
     check_mask,
+    check_names,
     check_states,
     dense,
     naming,
@@ -267,6 +268,8 @@ def impute(model, X, mask, *, n_gibbs_steps=100, method="mean", random_state=Non
     """
     n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
     check_choice(method, "method", IMPUTING_METHODS)
+    check_names(model, X, "X")
+    check_names(model, mask, "mask")
     with naming("X"):  # missing values need not be finite
         X = check_array(X, dtype=None, ensure_all_finite=False, input_name="X")
     missing = check_mask(mask, np.shape(X), "mask")

@@ -6,7 +6,14 @@ import numpy as np
 
 from .._ais import exchange
 from .._pacer import Pacer
-from .._validation import check_count, check_mask, check_states, dense, random_key
+from .._validation import (
+    check_count,
+    check_mask,
+    check_names,
+    check_states,
+    dense,
+    random_key,
+)
 from ._chains import check_state, same_rows
 from ._paths import annealing_path, base_rates, check_betas
 from ._swaps import evened, swap_rates, swap_sums
@@ -157,6 +164,7 @@ class ReplicaExchange:
         if init is None:
             visible = rng.random(shape) < base_rates(self.model)
         else:
+            check_names(self.model, init, "init")
             init, rows = check_states(self.model, init, shape[2], "init")
             same_rows(n_ensembles, rows.n_rows, "init", "ensembles")
             if not rows.binary:
@@ -164,6 +172,7 @@ class ReplicaExchange:
             init = dense(init) != 0
             visible = np.broadcast_to(init[:, np.newaxis], shape).copy()
         if fixed is not None:
+            check_names(self.model, fixed, "fixed")
             fixed = check_mask(fixed, shape[::2], "fixed")
             if init is None:
                 raise ValueError("fixed says which units of init stay: it needs init.")
