@@ -11,7 +11,7 @@ from ._visible_scales import scaled_offset
 
 # How often hidden units are on at first where `start_of_bits` is the start. Those of
 # centred machines stay near to that, and those that are seldom on are better features
-# (benchmarks/README.md).
+# (benchmarks/results/defaults.md).
 BITS_RATE = 0.2
 # Deviation of the fields of features that have hidden units to themselves: of a label,
 # above all. Where it is small, these units have nothing to tell the joint layer; where
