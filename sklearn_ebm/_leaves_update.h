@@ -342,6 +342,7 @@ static void NAME(step_row)(RowUpdate *u)
     const REAL dv = (REAL)u->visible_change, decay = (REAL)u->weight_decay;
     const REAL rate = (REAL)u->learning_rate, momentum = (REAL)u->momentum;
     const REAL shrinkage = (REAL)u->shrinkage;
+    const REAL pulled = (REAL)(u->seen_offset * u->rate_share);
     const V high = SPLAT((REAL)u->clip), low = -high;
     V projection[NV], shift[NV], product[NV];
     for (int q = 0; q < NV; q++)
@@ -360,7 +361,7 @@ static void NAME(step_row)(RowUpdate *u)
             }
             g = g - *w * decay;
             if (u->mask) g = g * ((const V *)u->mask)[k];
-            ((V *)u->pull)[k] += g * seen;
+            ((V *)u->pull)[k] += g * pulled;
             projection[q] += g * offset;
             V x = NAME(step)(*w, g, u->velocity ? (V *)u->velocity + k : NULL,
                              rate, momentum, u->nesterov);

@@ -137,6 +137,7 @@ typedef struct {
     char *pull, *by;           /* IN/OUT: what hidden biases give way by */
     double visible_change, visible_offset;
     double seen_offset;        /* visible_offset as hidden units see it */
+    double rate_share;         /* of the learning rate of the hidden biases */
     double learning_rate, momentum, weight_decay, shrinkage;
     double clip;               /* of the gradient; 0 for none */
     int nesterov;

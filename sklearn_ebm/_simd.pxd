@@ -104,6 +104,7 @@ cdef extern from "_simd.h" nogil:
         double visible_change
         double visible_offset
         double seen_offset
+        double rate_share
         double learning_rate
         double momentum
         double weight_decay

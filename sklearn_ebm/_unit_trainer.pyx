@@ -101,6 +101,8 @@ cdef class UnitTrainer:
     unbounded : whether the weights must stay small for there to be a distribution.
     field : MeanField for the visible units that rows do not have.
     connected : bool array (n_visible, n_hidden), or None if all are.
+    rate_shares : of the learning rate, which is that of hidden biases, for all that
+    belongs to a visible unit.
     up_scale, down_scale : factors of the weights in the fields of hidden and of
     visible units; both 1 in a machine, but not in the parts of one to be.
     """
@@ -162,6 +164,7 @@ cdef class UnitTrainer:
     cdef const double *gaussian
     cdef const double *learned
     cdef const double *data_variance
+    cdef const double *rate_shares
     # In the type of the rows: what is subtracted from rows of the data and what they
     # are multiplied by then; 1 / variance and the rest of the bias of visible units;
     # and of the hidden units what the leaves want.
@@ -188,7 +191,7 @@ cdef class UnitTrainer:
         intercept_visible, log_variance=0.0, *, Py_ssize_t batch_size, chains, key,
         step, Py_ssize_t n_gibbs_steps, visible_offset, hidden_offset, gaussian=False,
         learned=False, shift=0.0, scale=1.0, data_variance=1.0, MeanField field=None,
-        connected=None, double up_scale=1.0, double down_scale=1.0,
+        connected=None, rate_shares=1.0, double up_scale=1.0, double down_scale=1.0,
     ):
         """chains : hidden states (n_chains, n_hidden), or None without persistence."""
         self.rows, self.key, self.step = rows, key, step
@@ -219,6 +222,7 @@ cdef class UnitTrainer:
         self._vector("gaussian")[:] = gaussian
         self._vector("learned")[:] = learned
         self._vector("data_variance")[:] = data_variance
+        self._vector("rate_shares")[:] = rate_shares
         self.any_gaussian = bool(np.any(gaussian))
         if self.persistent:
             self.set_chains(chains)
@@ -257,6 +261,7 @@ cdef class UnitTrainer:
         self.gaussian = self._doubles("gaussian", D)
         self.learned = self._doubles("learned", D)
         self.data_variance = self._doubles("data_variance", D)
+        self.rate_shares = self._doubles("rate_shares", D)
         self.shift_row = self._bytes("shift_row", self.v_bytes)
         self.inverse_row = self._bytes("inverse_row", self.v_bytes)
         self.precision_row = self._bytes("precision_row", self.v_bytes)
@@ -773,8 +778,7 @@ cdef class UnitTrainer:
         cdef RowUpdate u
         u.n_panels, u.nesterov, u.clip = self.h_panels, self.nesterov, 0
         u.hidden_change, u.hidden_offset = self.change_row, self.offset_row
-        u.learning_rate, u.momentum = rate, self.momentum
-        u.weight_decay, u.shrinkage = self.weight_decay, rate * self.l1_decay
+        u.momentum, u.weight_decay = self.momentum, self.weight_decay
         u.velocity, u.squares, u.mask = NULL, NULL, NULL
         n_blocks = (D + VISIBLE_BLOCK - 1) // VISIBLE_BLOCK
         for block in range(
@@ -793,7 +797,7 @@ cdef class UnitTrainer:
             if self.max_norm:
                 u.squares = u.by + self.h_bytes
             for i in range(start, stop):
-                self._step_visible_unit(&u, i, rate)
+                self._step_visible_unit(&u, i, rate * self.rate_shares[i])
 
     cdef void _point_visible_unit(self, RowUpdate *u, Py_ssize_t i) noexcept nogil:
         u.weights = self.weights + i * self.h_bytes
@@ -808,6 +812,8 @@ cdef class UnitTrainer:
         """The step of all that belongs to a visible unit."""
         cdef double g
         self._point_visible_unit(u, i)
+        u.learning_rate, u.shrinkage = rate, rate * self.l1_decay
+        u.rate_share = self.rate_shares[i]
         u.gradient = self.gradient + i * self.h_bytes
         u.visible_change = self.visible_change[i]
         u.clip = self.clip

@@ -1787,8 +1787,23 @@ MUTATIONS = [
     Mutation(
         "deep: rates do not know that counts are large",
         "boltzmann/_trained_dbm.py",
-        "return rate_of_counts(rate, kinds, means, self._hidden_sizes[0])",
-        "return rate",
+        "of_counts = rate_of_counts(RATE, kinds, means, self._hidden_sizes[0])",
+        "of_counts = RATE",
+        tests=("tests/test_dbm_fit.py", "tests/test_unit_rbm.py"),
+    ),
+    Mutation(
+        "counts hold everything up",
+        "_unit_trainer.pyx",
+        "rate * self.rate_shares[i])",
+        "rate)",
+        tests=("tests/test_unit_trainer.py",),
+    ),
+    Mutation(
+        "hidden biases give way to what weights of counts did not do",
+        "_leaves_update.h",
+        "(REAL)(u->seen_offset * u->rate_share)",
+        "(REAL)u->seen_offset",
+        tests=("tests/test_unit_trainer.py",),
     ),
     Mutation(
         "rates for counts do not know how many hidden units there are",

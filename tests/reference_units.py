@@ -184,6 +184,7 @@ class UnitTrainer:
     keep : share of their distance from their means that Gaussian units of chains keep
     infer : means of the visible units that rows do not have, given the others
     connected : of which weights there are, 1, and 0 of others
+    rate_shares : of the rate, for what belongs to a visible unit
     """
 
     visible: object
@@ -218,6 +219,7 @@ class UnitTrainer:
     connected: object = 1.0
     up_scale: float = 1.0
     down_scale: float = 1.0
+    rate_shares: object = 1.0
     unbounded: bool = False
     jumps: Jumps | None = None
 
@@ -337,7 +339,8 @@ class UnitTrainer:
             visible = np.clip(visible, -self.clip, self.clip)
         centred = (centred - self.weight_decay * weights) * self.connected
         # The biases give way to whatever moves the weights.
-        hidden = hidden - seen @ centred
+        share = np.broadcast_to(self.rate_shares, mu.shape)
+        hidden = hidden - (seen * share) @ centred
         hidden = hidden + self.sparsity_cost * (self.sparsity_target - activity)
         visible = visible - self.down_scale * centred @ offset
         direction = gradient = centred, hidden, visible
@@ -351,10 +354,11 @@ class UnitTrainer:
                     g + self.momentum * v
                     for v, g in zip(self.velocity, gradient, strict=True)
                 )
-        begun = stepped = weights + rate * direction[0]
-        size = np.maximum(np.abs(stepped) - rate * self.l1_decay, 0)
+        own = rate * share
+        begun = stepped = weights + own[:, np.newaxis] * direction[0]
+        size = np.maximum(np.abs(stepped) - own[:, np.newaxis] * self.l1_decay, 0)
         weights = np.sign(stepped) * size
-        change = np.log(np.maximum(0.5, 1 + self.variance_rate * rate * spread))
+        change = np.log(np.maximum(0.5, 1 + self.variance_rate * own * spread))
         changed = np.maximum(log_variance + change, np.log(self.least_variance))
         changed = np.where(self.learned, changed, log_variance)
         factor = np.where(self.along, np.exp((changed - log_variance) / 2), 1)
@@ -368,7 +372,7 @@ class UnitTrainer:
         self.machine = (
             weights,
             c + rate * direction[1] - seen_now @ weights + seen @ begun,
-            b + rate * direction[2] - self.down_scale * moved @ offset,
+            b + own * direction[2] - self.down_scale * moved @ offset,
             changed,
         )
         self.hidden_offset = offset + self.offset_rate * (activity - offset)

@@ -318,8 +318,9 @@ def test_pretraining_of_real_columns_does_not_run_away_by_default(load):
         ("spin", [0.1, 0.1]),
         ("gaussian", [0.01, 0.1]),
         ("relu", [0.01, 0.1]),
-        ("poisson", [0.01, 0.1]),
-        ([([0], "poisson"), (slice(1, None), "bernoulli")], [0.01, 0.1]),
+        ("poisson", [0.1, 0.1]),
+        ([([0], "poisson"), (slice(1, None), "bernoulli")], [0.1, 0.1]),
+        ([([0], "poisson"), (slice(1, None), "gaussian")], [0.01, 0.1]),
     ],
 )
 def test_learning_rates_of_the_pretraining(visible, rates, monkeypatch):
@@ -369,11 +370,16 @@ def test_learning_rates_fall_with_large_counts():
     visible = [([0], "poisson"), ([1], "bernoulli")]
     for size, less in [(3, 5), (100, 10)]:
         model = DBMTransformer((size, 2), visible=visible, n_iter=1).fit(X)
-        assert model.history_["learning_rate"] == [pytest.approx(0.01 / less)]
-        assert _dbm_pretraining._learning_rate(model, 0) == pytest.approx(0.01 / less)
-        assert _dbm_pretraining._learning_rate(model, 1) == 0.1
-        model.set_params(learning_rate=0.5).fit(X)
+        assert model.history_["learning_rate"] == [0.01]
+        assert model._rate_shares().tolist() == [pytest.approx(1 / less), 1]
+        for number, wanted in enumerate([[0.1 / less, 1], 1]):
+            assert _dbm_pretraining._learning_rate(model, number) == 0.1
+            shares = _dbm_pretraining._rate_shares(model, number)
+            np.testing.assert_allclose(shares, wanted)
+        model.set_params(learning_rate=0.5, pretrain_learning_rate=0.5).fit(X)
         assert model.history_["learning_rate"] == [0.5]
+        assert model._rate_shares().tolist() == [1, 1]
+        assert _dbm_pretraining._rate_shares(model, 0) == 1
 
 
 @pytest.mark.parametrize("visible", ["poisson", "gaussian", Gaussian()], ids=str)

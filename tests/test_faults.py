@@ -200,13 +200,13 @@ def test_real_models_that_were_led_away_from_the_data_are_warned_of(bits, scale)
 
 
 def test_long_rows_of_counts_that_no_row_is_like_are_warned_of():
-    # Short texts on few topics, and many hidden units: in some of their states texts
-    # are ten times as long, which chains come to step by step.
+    # Short texts on few topics, many hidden units, and slow hidden biases: in some of
+    # their states texts are ten times as long, which chains come to step by step.
     rng = np.random.default_rng(1)
     topics = rng.dirichlet(np.full(100, 0.1), 8)
     shares = rng.dirichlet(np.full(8, 0.2), 1000)
     X = np.array([rng.multinomial(rng.poisson(20), p) for p in shares @ topics])
-    model = RBM(256, visible="poisson", n_iter=10, random_state=1)
+    model = RBM(256, visible="poisson", n_iter=10, learning_rate=0.01, random_state=1)
     with pytest.warns(ConvergenceWarning, match="worse than independent"):
         model.fit(X[:700])
     assert model.sample(100, random_state=0).sum(axis=1).mean() > 60

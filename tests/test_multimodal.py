@@ -281,7 +281,7 @@ def test_weights_of_a_label_start_where_it_is_told_well(unit):
 
 def test_default_learning_rates():
     X = np.array([[1.0, 0, 1], [0, 1, 0]])
-    for kind, rate in [("bernoulli", 0.05), ("gaussian", 0.05), ("poisson", 0.01)]:
+    for kind, rate in [("bernoulli", 0.05), ("gaussian", 0.05), ("relu", 0.01)]:
         modalities = [("a", [0, 2], "bernoulli", 2), ("b", [1], kind, 2)]
         model = MultimodalDBM(modalities, 2, n_iter=1, pretrain_n_iter=0).fit(X)
         assert model.history_["learning_rate"] == [rate]

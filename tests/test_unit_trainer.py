@@ -108,6 +108,7 @@ class Case:
         dtype=np.float64,
         csr=False,
         jumps=False,
+        shares=False,
         seed=0,
         sizes=(N_VISIBLE, N_HIDDEN),
         **options,
@@ -145,6 +146,7 @@ class Case:
             "learned": self.learned,
             "shift": np.where(gaussian, -4.0, 0.0),
             "scale": np.where(gaussian, 3.5, 1.0),
+            "rate_shares": rng.uniform(0.1, 1, D) if shares else 1.0,
         }
         units = unit.kernel(D), self.hidden.kernel(H)
         self.trainer = UnitTrainer(
@@ -264,6 +266,8 @@ def test_what_enters_the_averages(spacing):
         {"clip": 0.02},
         {"centred": False},
         {"centred": False, **ALL_OPTIONS},
+        {"shares": True},
+        {"shares": True, **ALL_OPTIONS},
         {"learned": False},
         {"unbounded": True, "scale": 0.05},
         {"unbounded": True, "scale": 0.05, "max_norm": 0.2, "l1_decay": 0.1},

@@ -13,8 +13,8 @@ from .._units import Kind, Wanted, evaluate
 from .._validation import title
 from ..layered import blocks, unfolded
 from ..monitoring import print_iteration
-from ..units import any_unbounded, are, as_unit
-from ._rates import CLIP, rate_of_counts
+from ..units import UNBOUNDED, any_unbounded, are, as_unit
+from ._rates import CLIP, rate_of_counts, rate_shares
 from ._sampling import LAYER_KEY
 from ._starts import log_odds
 from ._trained import OFFSET_RATE
@@ -188,11 +188,19 @@ def _learning_rate(estimator, k):
     """Learning rate of layer k."""
     if estimator.pretrain_learning_rate is not None:
         return estimator.pretrain_learning_rate
-    columns = estimator._columns()
-    if k or not any_unbounded(columns.unit):
-        return RATE
+    kinds = estimator._columns().kinds
+    real = are(kinds, *UNBOUNDED) & ~are(kinds, Kind.POISSON)
+    return RATE if k or not real.any() else UNBOUNDED_RATE
+
+
+def _rate_shares(estimator, k):
+    """Shares of the learning rate of layer k for the units below it."""
+    if k or estimator.pretrain_learning_rate is not None:
+        return 1.0
+    kinds = estimator._columns().kinds
     means, size = estimator._state["visible_offset"], estimator._hidden_sizes[0]
-    return rate_of_counts(UNBOUNDED_RATE, columns.kinds, means, size)
+    of_counts = rate_of_counts(UNBOUNDED_RATE, kinds, means, size)
+    return rate_shares(_learning_rate(estimator, k), of_counts, kinds)
 
 
 def _trainer(estimator, rows, part):
@@ -229,6 +237,7 @@ def _trainer(estimator, rows, part):
         shift=shift,
         scale=scale,
         data_variance=np.square(state["visible_scale"] / scale) if first else 1.0,
+        rate_shares=_rate_shares(estimator, part.k),
         up_scale=part.up,
         down_scale=part.down,
         connected=part.connected,

@@ -42,6 +42,29 @@ def rate_of_counts(rate, kinds, means, n_hidden):
     return rate * MANY / max(MANY, largest * max(1, n_hidden / WIDE))
 
 
+def rate_shares(rate, of_counts, kinds):
+    """Return what share of a learning rate visible units learn with.
+
+    Large counts want short steps. They hold nothing else up: neither other features nor
+    hidden biases, which would then have to wait for what the counts say.
+
+    Parameters
+    ----------
+    rate, of_counts : float
+        Learning rate, and the one for counts.
+
+    kinds : ndarray of shape (n_visible,)
+        Kinds of the visible units.
+
+    Returns
+    -------
+    shares : ndarray of shape (n_visible,)
+        At most 1.
+    """
+    counts = are(kinds, Kind.POISSON)
+    return np.where(counts & (of_counts < rate), of_counts / rate, 1.0)
+
+
 def steady_rate(rate, variance):
     """Return a learning rate at which hidden units without bounds are steady.
 

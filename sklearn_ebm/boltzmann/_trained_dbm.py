@@ -15,7 +15,7 @@ from ..units import any_unbounded, are, as_unit
 from ._dbm_pretraining import pretrain
 from ._faults import warn_of_constant_top
 from ._fitted_dbm import FittedDBM, beside
-from ._rates import CLIP, rate_of_counts
+from ._rates import CLIP, rate_of_counts, rate_shares
 from ._snapshot import DeepSnapshot
 from ._starts import BITS_RATE, first_draws, start_of_bits, start_of_some_bits
 from ._structure import layer_sizes, sizes_in_words, visible_in_words
@@ -183,6 +183,7 @@ class TrainedDBM(Trained, FittedDBM):
             shift=np.pad(state["shift"], padding),
             scale=np.pad(state["scale"], padding, constant_values=1.0),
             data_variance=np.pad(variance, padding, constant_values=1.0),
+            rate_shares=np.pad(self._rate_shares(), padding, constant_values=1.0),
             field=field,
             connected=self._connected(rows.n_columns),
             **settings,
@@ -195,11 +196,17 @@ class TrainedDBM(Trained, FittedDBM):
     def _rate(self):
         if self.learning_rate is not None:
             return float(self.learning_rate)
-        kinds, means = self._columns().kinds, self._state["visible_offset"]
         # (Units that vary the more the larger they are need short steps in any case.)
-        steep = are(kinds, Kind.RELU, Kind.POISSON).any()
-        rate = RATE if steep else self._default_rate
-        return rate_of_counts(rate, kinds, means, self._hidden_sizes[0])
+        steep = are(self._columns().kinds, Kind.RELU).any()
+        return RATE if steep else self._default_rate
+
+    def _rate_shares(self):
+        """Shares of the learning rate for the visible units."""
+        kinds, means = self._columns().kinds, self._state["visible_offset"]
+        if self.learning_rate is not None:
+            return np.ones(len(kinds))
+        of_counts = rate_of_counts(RATE, kinds, means, self._hidden_sizes[0])
+        return rate_shares(self._rate(), of_counts, kinds)
 
     @property
     def _n_pretrained_layers(self):

@@ -27,7 +27,13 @@ from ..units import (
 from ._columns import all_bits, range_of
 from ._faults import warn_of_excess_probability
 from ._normaliser import kept_log_z
-from ._rates import CLIP, largest_variance, rate_of_counts, steady_rate
+from ._rates import (
+    CLIP,
+    largest_variance,
+    rate_of_counts,
+    rate_shares,
+    steady_rate,
+)
 from ._snapshot import UnitSnapshot, twin_of
 from ._starts import first_draws, start_of_some_bits, training_rows
 from ._structure import as_made, visible_in_words
@@ -361,16 +367,26 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     def _rate(self):
         if self.learning_rate is not None:
             return float(self.learning_rate)
-        rate, rate_for_counts = self._default_rates
+        rate = self._default_rates[0]
         if self._bits:
             return rate
-        state, columns, hidden = self._state, self._columns(), as_unit(self.hidden)
-        if Kind.POISSON in kinds_of(columns.unit) | kinds_of(hidden):
-            means, n_hidden = state["visible_offset"], self.n_components
-            rate = rate_of_counts(rate_for_counts, columns.kinds, means, n_hidden)
+        hidden = as_unit(self.hidden)
+        if Kind.POISSON in kinds_of(hidden):
+            rate = self._rate_of_counts()
         if any_unbounded(hidden):
-            rate = steady_rate(rate, state["largest_variance"])
+            rate = steady_rate(rate, self._state["largest_variance"])
         return rate
+
+    def _rate_of_counts(self):
+        kinds, means = self._columns().kinds, self._state["visible_offset"]
+        return rate_of_counts(self._default_rates[1], kinds, means, self.n_components)
+
+    def _rate_shares(self):
+        """Shares of the learning rate for the visible units."""
+        if self.learning_rate is not None:
+            return 1.0
+        kinds = self._columns().kinds
+        return rate_shares(self._rate(), self._rate_of_counts(), kinds)
 
     @unless_bits
     def _go_on(self, X, rows, n_seen):
@@ -456,6 +472,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             shift=state["shift"],
             scale=state["scale"],
             data_variance=scaled_variance(state),
+            rate_shares=self._rate_shares(),
             **settings,
         )
         if any_unbounded(columns.unit, hidden):

@@ -32,7 +32,7 @@ class DBMTransformer(TrainedDBM):
     learning_rate : float or None, default=None
         Size of a step along the gradient of the mean bound on the log-likelihood
         (in nats) of a minibatch. Long steps make the layers independent of each
-        other, from which training does not come back. None means 0.01, or less with
+        other, from which training does not come back. None means 0.01, and less for
         large counts: as for `RBM`.
 
     batch_size : int, default=10
@@ -72,8 +72,8 @@ class DBMTransformer(TrainedDBM):
     pretrain_learning_rate : float or None, default=None
         Learning rate of the pretraining, which can be larger. None means 0.1, but
         0.01 for the lowest layer if there are visible units without an upper bound
-        (Gaussian, rectified, Poisson), or less with large counts: their means may grow
-        without end at 0.1.
+        (Gaussian, rectified) and for counts, or less for large ones: their means may
+        grow without end at 0.1.
 
     momentum : float, default=0.0
         Share of the last step that is added to each step.

@@ -76,10 +76,10 @@ class RBMImputer(TransformerMixin, BaseEstimator):
 
     learning_rate : float or None, default=None
         Size of a step along the gradient of the mean log-likelihood (in nats) of
-        a minibatch, at first; it falls linearly to 0. None means 0.05 or,
-        if there are counts ("poisson"), 0.006; if one of them has a mean above 10, 0.06
-        divided by the largest mean, which counts more with more hidden units, as in
-        `RBM`; and less with hidden units that have no bounds, as there.
+        a minibatch, at first; it falls linearly to 0. None means 0.05, but for counts
+        ("poisson") 0.006; if one of them has a mean above 10, 0.06 divided by the
+        largest mean, which counts more with more hidden units, as in `RBM`; and less
+        with hidden units that have no bounds, as there.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
@@ -287,7 +287,8 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         finally:
             # Also when interrupted: what has been learned is kept.
             if hasattr(rbm, "components_"):
-                rbm.learning_rate = rbm._rate()  # that of copies, too
+                if np.all(rbm._rate_shares() == 1):
+                    rbm.learning_rate = rbm._rate()  # that of copies, too
                 self._store(rbm, columns, empty, int(seeds[1]), X)
         return self
 

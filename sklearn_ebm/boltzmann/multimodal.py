@@ -40,7 +40,8 @@ class MultimodalDBM(TrainedDBM):
         Size of a step along the gradient of the mean bound on the log-likelihood
         (in nats) of a minibatch. Long steps make the layers independent of each
         other, from which training does not come back. None means 0.05, 0.01
-        with counts or rectified features, or less with large counts: as for `RBM`.
+        with rectified features; and for counts 0.01, or less for large ones: as for
+        `RBM`.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
@@ -77,8 +78,8 @@ class MultimodalDBM(TrainedDBM):
     pretrain_learning_rate : float or None, default=None
         Learning rate of the pretraining, which can be larger. None means 0.1, but
         0.01 for the lowest layer if there are visible units without an upper bound
-        (Gaussian, rectified, Poisson), or less with large counts: their means may grow
-        without end at 0.1.
+        (Gaussian, rectified) and for counts, or less for large ones: their means may
+        grow without end at 0.1.
 
     momentum : float, default=0.0
         Share of the last step that is added to each step.

@@ -46,9 +46,10 @@ class RBM(UnitsRBM):
     learning_rate : float or None, default=None
         Size of a step along the gradient of the mean log-likelihood (in nats) of a
         minibatch. Real values and counts want lower rates than binary ones, 0.03 for
-        instance; None is 0.1 (also for real values) or, if any units are "poisson",
-        0.01; if such a feature has a mean above 10, 0.1 divided by the largest mean,
-        which counts twice with 100 hidden units, three times with 150, ... With hidden
+        instance; None is 0.1 (also for real values), but for "poisson" features 0.01;
+        if one of these has a mean above 10, 0.1 divided by the largest mean, which
+        counts twice with 100 hidden units, three times with 150, ... With hidden
+        "poisson" units all have the rate of counts. With hidden
         units that have no bounds ("gaussian", "relu", "poisson") it is 0.3 times that,
         divided by the largest eigenvalue of the covariances of bits, spins, categories
         and, scaled to a variance of 0.3, real features, where that is above 0.3.
