@@ -95,7 +95,9 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         further up learn need not). It takes hidden layers with at least as many units
         as the layer two below has (units that are to spare begin as good as independent
         of the others), and Bernoulli visible units. "auto" is "transposed" for the
-        layers of which that is true, and "random" for others.
+        layers of which that is true, and "random" for others. A layer that begins
+        turned upside down says at first what the one two below says: for features,
+        "random", or `output` "all", may be much better.
 
     learning_rate_schedule : {"constant", "linear"}, default="constant"
         "linear" lets learning rates fall to zero over the epochs of every layer
