@@ -18,7 +18,8 @@ of them is taken for the test; and small tables, scaled to between 0 and 1, with
 defaults but for the number of units (three folds). Then that of the highest layer of
 deep models, with all defaults; and of `DBNTransformer`, its start and output varied, on
 simulated images of horizontal or vertical lines (8x8 bits, one in twenty of which is
-flipped, 1500 rows). Means over three seeds.
+flipped, 1500 rows); and of `GaussianRBM`, its features standardised, on two circles,
+one within the other. Means over three seeds.
 """
 
 import argparse
@@ -26,15 +27,21 @@ import time
 
 import numpy as np
 from scipy.ndimage import shift
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_iris,
+    load_wine,
+    make_circles,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.neural_network import BernoulliRBM as SklearnRBM
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import minmax_scale
+from sklearn.preprocessing import StandardScaler, minmax_scale
 
 from data import labelled_mnist
-from sklearn_ebm import BernoulliRBM, DBMTransformer, DBNTransformer
+from sklearn_ebm import BernoulliRBM, DBMTransformer, DBNTransformer, GaussianRBM
 
 SETTINGS = {
     "n_components": 1024,
@@ -66,6 +73,7 @@ STARTS = {
     'DBNTransformer, init="random"': (DBNTransformer, {"init": "random"}),
     'DBNTransformer, output="all"': (DBNTransformer, {"output": "all"}),
 }
+SPARSE = {"sparsity_target": 0.1, "sparsity_cost": 0.1}
 MOVES = (0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)
 N_SEEDS = 3
 
@@ -80,6 +88,11 @@ def accuracy(rbm, X, y):
     """Mean accuracy on three folds."""
     model = make_pipeline(rbm, LogisticRegression(max_iter=1000))
     return cross_val_score(model, X, y, cv=3).mean()
+
+
+def scaled_accuracy(rbm, X, y):
+    """Mean accuracy on three folds, of features that are standardised."""
+    return accuracy(make_pipeline(rbm, StandardScaler()), X, y)
 
 
 def example_accuracy(rbm, X, y):
@@ -125,6 +138,9 @@ def compare_on_bundled_data():
             report(name, f"{title}, all defaults", accuracy, data, machine, {})
     for name, (machine, settings) in STARTS.items():
         report(name, "lines", accuracy, lines(), machine, settings)
+    circles = make_circles(1000, noise=0.1, factor=0.5, random_state=0)
+    for name, settings in {"GaussianRBM": {}, "GaussianRBM, sparse": SPARSE}.items():
+        report(name, "circles", scaled_accuracy, circles, GaussianRBM, settings)
 
 
 def report(name, title, measure, data, machine, settings):
