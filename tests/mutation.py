@@ -1498,6 +1498,7 @@ MUTATIONS = [
         "_leaves_rows.h",
         "NAME(add_turns)(lists, r, size",
         "NAME(add_turns)(lists, 0, size",
+        tests=("tests/test_classifier_trainer.py",),
     ),
     Mutation(
         "deep: odd units hear the given ones in place of the latent",
