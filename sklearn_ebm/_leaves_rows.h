@@ -1,9 +1,6 @@
 /* Sums of rows that lists name, of a matrix whose rows are wider than a panel.
    Included by _leaves.h, which defines V, NAME, ... */
 
-/* Lists that take turns. */
-#define TOGETHER 128
-
 /* out += the rows of a list times their values, for np panels (a constant): those from
    entry k on whose index is less than `stop`. Returns the entry that is next. */
 INLINE int32_t NAME(add_list)(const uint32_t *index, const REAL *value, int32_t k,
@@ -30,25 +27,25 @@ INLINE int32_t NAME(add_list)(const uint32_t *index, const REAL *value, int32_t 
     return k;
 }
 
-/* add_lists of np panels (a constant) for at most TOGETHER lists, in turns of `span` rows
-   of the matrix: those that many lists name are in the nearest cache then. */
-INLINE void NAME(add_turns)(const ActiveRows *lists, ptrdiff_t first, ptrdiff_t n,
-                            uint32_t span, const char *rows, ptrdiff_t stride,
-                            const int np, char *out, ptrdiff_t out_stride)
+/* add_lists of np panels (a constant), in turns of `span` rows of the matrix: those that
+   many lists name are in the nearest cache then. */
+INLINE void NAME(add_turns)(const ActiveRows *lists, ptrdiff_t n, uint32_t span,
+                            const char *rows, ptrdiff_t stride, const int np, char *out,
+                            ptrdiff_t out_stride)
 {
-    int32_t next[TOGETHER] = {0};
+    int32_t next[MOST_LISTS] = {0};
     int more = 1;
     for (uint32_t stop = span; more; stop += span) {
         more = 0;
         for (ptrdiff_t r = 0; r < n; r++) {
-            const ptrdiff_t list = first + r, start = list * lists->stride;
+            const ptrdiff_t start = r * lists->stride;
             const uint32_t *index = lists->index + start;
-            const int32_t length = lists->length[list];
+            const int32_t length = lists->length[r];
             if (next[r] == length) continue;
             if (index[next[r]] < stop)
                 next[r] = NAME(add_list)(
                     index, lists->value ? (const REAL *)lists->value + start : NULL,
-                    next[r], length, stop, rows, stride, np, out + list * out_stride);
+                    next[r], length, stop, rows, stride, np, out + r * out_stride);
             more |= next[r] < length;
         }
     }
@@ -72,8 +69,8 @@ INLINE uint32_t NAME(span)(const ActiveRows *lists, ptrdiff_t n, int np)
     return n_entries < ENTRIES * n_lists * (last / span + 1) ? UINT32_MAX : span;
 }
 
-/* out[r] += sum over the entries of list r of value * rows[index], for n lists
-   and n_panels panels; rows are `stride` bytes apart. */
+/* out[r] += sum over the entries of list r of value * rows[index], for n lists, at most
+   MOST_LISTS, and n_panels panels; rows are `stride` bytes apart. */
 static void NAME(add_lists)(const ActiveRows *lists, ptrdiff_t n,
                             const char *rows, ptrdiff_t stride,
                             ptrdiff_t n_panels, char *out,
@@ -84,18 +81,14 @@ static void NAME(add_lists)(const ActiveRows *lists, ptrdiff_t n,
         const ptrdiff_t at = p * PANEL_BYTES;
         while (np > n_panels - p) np /= 2;
         const uint32_t span = NAME(span)(lists, n, np);
-        for (ptrdiff_t r = 0; r < n; r += TOGETHER) {
-            const ptrdiff_t size = n - r < TOGETHER ? n - r : TOGETHER;
-            switch (np) {
-#define CASE(k)                                                                     \
-    case k:                                                                         \
-        NAME(add_turns)(lists, r, size, span, rows + at, stride, k < SLAB ? k : SLAB, \
-                        out + at, out_stride);                                      \
+        switch (np) {
+#define CASE(k)                                                                   \
+    case k:                                                                       \
+        NAME(add_turns)(lists, n, span, rows + at, stride, k < SLAB ? k : SLAB,   \
+                        out + at, out_stride);                                    \
         break;
-                CASE(1) CASE(2) CASE(4) CASE(8)
+            CASE(1) CASE(2) CASE(4) CASE(8)
 #undef CASE
-            }
         }
     }
 }
-#undef TOGETHER

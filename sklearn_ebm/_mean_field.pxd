@@ -6,7 +6,7 @@ from ._simd cimport ActiveRows, Leaves
 from ._units cimport Units
 
 cdef enum:
-    # Rows that are worked on together.
+    # Rows that are worked on together (no more than MOST_LISTS, see _simd.h).
     ROWS = 128
 
 

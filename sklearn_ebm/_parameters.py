@@ -45,10 +45,11 @@ class TupleOf(Interval):
     def is_satisfied_by(self, val):
         """Whether a value keeps to the constraint."""
         is_number = super().is_satisfied_by
-        listed = hasattr(val, "__len__") and hasattr(val, "__getitem__")
-        if not listed or isinstance(val, (str, dict)) or np.ndim(val) == 0:
-            return False
-        return len(val) > 0 and all(map(is_number, val))
+        if isinstance(val, (tuple, list, range)):
+            val = list(val)
+        elif hasattr(val, "__array__"):  # NumPy, pandas
+            val = np.asarray(val).tolist()
+        return isinstance(val, list) and bool(val) and all(map(is_number, val))
 
     def __str__(self):
         return f"a tuple of numbers, each {super().__str__()}"

@@ -24,6 +24,8 @@
 #define PANEL_BYTES 64
 /* How many panels share one reading of a list of active units. */
 #define GROUP 4
+/* Lists whose sums of wide rows are added up together, at most (see add_lists). */
+#define MOST_LISTS 128
 /* Rows of a linear factor model that are worked on together. */
 #define FACTOR_ROWS 4
 /* Rows that are scored together, at most. */

@@ -241,8 +241,10 @@ class FiltersDisplay:
         """
         components = _fitted(cls, estimator, "components_")
         if isinstance(components, list):
-            # (A net that predicts its inputs and classes alike has these last.)
-            components = components[0][:, : estimator.n_features_in_]
+            components = components[0]
+            if hasattr(estimator, "classes_"):
+                # (A net that predicts its features and classes alike has these last.)
+                components = components[:, : estimator.n_features_in_]
         return cls(components, shape=shape).plot(ax, units=units)
 
     def plot(self, ax=None, *, units=64):

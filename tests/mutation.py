@@ -1494,13 +1494,6 @@ MUTATIONS = [
         "",
     ),
     Mutation(
-        "deep: rows of another block are heard",
-        "_leaves_rows.h",
-        "NAME(add_turns)(lists, r, size",
-        "NAME(add_turns)(lists, 0, size",
-        tests=("tests/test_classifier_trainer.py",),
-    ),
-    Mutation(
         "deep: odd units hear the given ones in place of the latent",
         "_mean_field.pyx",
         "weights.row(s, first)",

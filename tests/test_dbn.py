@@ -1005,7 +1005,15 @@ def model(digits):
 def test_sizes_are_any_array_like(sizes, digits):
     model = DBNTransformer(sizes, n_iter=1, random_state=0).fit(digits[:20])
     assert [len(weights) for weights in model.components_] == [4, 3]
-    for wrong in ({4, 3}, {4: 3}, "43", [[4, 3]], []):
+    for wrong in (
+        {4, 3},
+        {4: 3},
+        "43",
+        [[4, 3]],
+        [],
+        [[4], [4, 3]],
+        np.ones((3, 2), int),
+    ):
         with pytest.raises(ValueError, match="hidden_layer_sizes"):
             DBNTransformer(wrong).fit(digits[:20])
 

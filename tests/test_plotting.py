@@ -144,6 +144,13 @@ def test_filters_of_a_net_that_also_sees_classes_are_those_of_the_features(plt):
     np.testing.assert_array_equal(display.components, net.components_[0][:, :6])
 
 
+def test_filters_of_codes_have_a_pixel_a_category(plt):
+    X = np.random.default_rng(0).integers(0, 3, (60, 4)).astype(float)
+    deep = DBNTransformer((5, 3), visible="categorical", n_iter=1).fit(X)
+    display = FiltersDisplay.from_estimator(deep, shape=(4, 3))
+    np.testing.assert_array_equal(display.components, deep.components_[0])
+
+
 def test_filters_of_the_strongest_units(plt, rbm):
     norms = np.linalg.norm(rbm.components_, axis=1)
     display = FiltersDisplay.from_estimator(rbm, shape=(1, 6), units=4)

@@ -1,5 +1,7 @@
 """Labels as classifiers are given them: checks, and numbers in their place."""
 
+from numbers import Number
+
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
@@ -24,9 +26,9 @@ def _of_one_type(labels, known):
 
     Rows that have none get some other row's label.
     """
-    natural = np.array(labels[known].tolist())
-    if natural.dtype.kind not in "biuf" or natural.ndim > 1:
+    if not all(isinstance(label, (Number, np.bool_)) for label in labels[known]):
         return labels
+    natural = np.array(labels[known].tolist())
     filled = np.full(len(labels), natural[0])
     filled[known] = natural
     return filled
@@ -81,7 +83,10 @@ def check_classes(estimator, classes, goes_on):
         raise ValueError("classes contain NaN, which is no label.")
     _refuse_mixed(classes, "classes")
     classes = np.unique(classes)
-    if goes_on and classes.tolist() != estimator.classes_.tolist():
+    if goes_on and not (
+        _are_names(classes) == _are_names(estimator.classes_)
+        and np.array_equal(classes, estimator.classes_)
+    ):
         raise ValueError(
             f"classes={classes.tolist()} are not those of the model so far, "
             f"{estimator.classes_.tolist()}."
@@ -109,12 +114,21 @@ def _refuse_mixed(labels, name):
 
 def codes_of(y, classes):
     """Places of labels in the sorted array of classes."""
-    # (As Python compares them: NumPy may take the number 3 for the name "3".)
-    numbers = {label: number for number, label in enumerate(classes.tolist())}
-    labels, places = np.unique(np.asarray(y), return_inverse=True)
-    unknown = [label for label in labels.tolist() if label not in numbers]
-    if unknown:
+    if len(y) == 0:
+        return np.zeros(0, np.intp)
+    labels = np.unique(y)
+    if _are_names(labels) == _are_names(classes):
+        unknown = np.setdiff1d(labels, classes)
+    else:
+        unknown = labels  # NumPy may take the number 3 for the name "3"
+    if len(unknown):
         raise ValueError(
-            f"y has labels {unknown} that are not among the classes {classes.tolist()}."
+            f"y has labels {unknown.tolist()} that are not among the classes "
+            f"{classes.tolist()}."
         )
-    return np.array([numbers[label] for label in labels.tolist()], np.intp)[places]
+    return np.searchsorted(classes, y)
+
+
+def _are_names(labels):
+    """Whether labels, at least one and all of a kind, are strings."""
+    return isinstance(labels[0], (str, bytes))

@@ -256,6 +256,14 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         """Learning rate that training begins with."""
         return float(self.learning_rate)
 
+    def _rate_shares(self):
+        """Shares of the learning rate for the visible units."""
+        return 1.0
+
+    def _lowest_rate(self):
+        """Learning rate of the visible units that learn most slowly."""
+        return self._rate() * float(np.min(self._rate_shares()))
+
     def _begin(self, X, goes_on):
         """Validate data to train on: they, their `Rows`, what draws missing values."""
         if goes_on:

@@ -201,7 +201,6 @@ class TrainedDBM(Trained, FittedDBM):
         return RATE if steep else self._default_rate
 
     def _rate_shares(self):
-        """Shares of the learning rate for the visible units."""
         kinds, means = self._columns().kinds, self._state["visible_offset"]
         if self.learning_rate is not None:
             return np.ones(len(kinds))

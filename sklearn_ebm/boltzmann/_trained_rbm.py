@@ -113,7 +113,7 @@ class TrainedRBM(Trained, FittedRBM):
             idle = monitor.warn_of_idle_units(title(self), run.parameters())
         # (None is some epochs.)
         if self.n_iter != 0 and self._stands_alone:
-            warn_if_worse_than_independent(self, X, self._rate())
+            warn_if_worse_than_independent(self, X, self._lowest_rate())
             if not idle:
                 warn_of_constant_bits(self, self._view(run.parameters()), X)
 

@@ -68,8 +68,9 @@ class UnitColumns:
             warn(
                 f"Counts of {title(self)} can grow without bounds: in some states of "
                 f"the hidden units the means of {endless.sum()} of them are beyond "
-                "1e13, and such states have all the probability. Lower learning_rate: "
-                "the larger the counts, the smaller it has to be.",
+                "1e13, and such states have all the probability. Lower learning_rate, "
+                f"which was {self._lowest_rate():.2g} for counts: the larger they are, "
+                "the smaller it has to be.",
                 ConvergenceWarning,
             )
 

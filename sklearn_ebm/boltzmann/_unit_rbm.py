@@ -382,9 +382,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         return rate_of_counts(self._default_rates[1], kinds, means, self.n_components)
 
     def _rate_shares(self):
-        """Shares of the learning rate for the visible units."""
-        if self.learning_rate is not None:
-            return 1.0
+        if self.learning_rate is not None or self._bits:
+            return super()._rate_shares()
         kinds = self._columns().kinds
         return rate_shares(self._rate(), self._rate_of_counts(), kinds)
 

@@ -287,8 +287,10 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         finally:
             # Also when interrupted: what has been learned is kept.
             if hasattr(rbm, "components_"):
+                # That of clones, too, which otherwise have the rates of `RBM`; with
+                # counts there is no one rate.
                 if np.all(rbm._rate_shares() == 1):
-                    rbm.learning_rate = rbm._rate()  # that of copies, too
+                    rbm.learning_rate = rbm._rate()
                 self._store(rbm, columns, empty, int(seeds[1]), X)
         return self
 
@@ -355,8 +357,9 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             Data with missing values.
 
         method : {"mean", "sample"}, default="mean"
-            "mean" fills in conditional means (for categories, the likeliest one),
-            "sample" a joint draw from the conditional distribution.
+            "mean" fills in conditional means (for categories, the likeliest one; with
+            more than 2^12 hidden states, means of chains), "sample" a joint draw from
+            the conditional distribution.
 
         random_state : int, RandomState instance or None, default=None
             Seeds what is sampled. None goes on with the model's own random sequence.
@@ -365,7 +368,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         -------
         X : ndarray of shape (n_samples, n_features)
             The data without missing values, and without features that were empty
-            in `fit` (unless they are kept).
+            in `fit` (unless they are kept); never with the columns of the indicator.
 
         Raises
         ------

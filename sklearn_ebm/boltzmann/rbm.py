@@ -190,10 +190,10 @@ class RBM(UnitsRBM):
         Number of epochs since the parameters were initialised.
 
     history_ : dict of list
-        For every epoch: "learning_rate", "seconds", "weight_norm", and if asked for
-        by `verbose` or `early_stopping` numbers found on a sample of the training
-        rows, "saturation" of Bernoulli hidden units only; with `early_stopping` also
-        "free_energy_gap".
+        For every epoch: "learning_rate" (of counts it is less, see the parameter),
+        "seconds", "weight_norm", and if asked for by `verbose` or `early_stopping`
+        numbers found on a sample of the training rows, "saturation" of Bernoulli hidden
+        units only; with `early_stopping` also "free_energy_gap".
 
     best_n_iter_ : int
         `n_iter_` after the epoch whose parameters were kept. Only with
