@@ -446,6 +446,13 @@ def test_several_draws_from_one_fit(mark, table):
         draws[1], imputer.impute(frame, method="sample", random_state=1)
     )
     assert_same(imputer.impute(frame), imputer.transform(frame))
+    mask = pd.DataFrame(False, index=frame.index, columns=frame.columns)
+    mask["c1"] = True
+    emptied = frame.copy()
+    emptied["c1"] = mark
+    assert_same(imputer.impute(frame, mask=mask), imputer.transform(emptied))
+    with pytest.raises(ValueError, match="mask must have the columns"):
+        imputer.impute(frame, mask=mask[mask.columns[::-1]])
     for wrong in ({"method": "mode"}, {"random_state": "a"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             imputer.impute(frame, **wrong)

@@ -14,6 +14,8 @@ from .._parameters import Interval, check_parameters
 from .._unit_paths import state_counts
 from .._validation import (
     check_choice,
+    check_mask,
+    check_names,
     check_table,
     input_names,
     is_nan,
@@ -346,7 +348,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         told = self.indicator_.transform(X).astype(X.dtype)
         return np.hstack([filled, told])
 
-    def impute(self, X, *, method="mean", random_state=None):
+    def impute(self, X, *, mask=None, method="mean", random_state=None):
         """Fill in missing values, by draws that can be others at every call.
 
         So one fit gives the tables of a multiple imputation.
@@ -355,6 +357,10 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
             Data with missing values.
+
+        mask : array-like of bool of shape (n_samples, n_features) or \
+                (n_features,), default=None
+            Further values that are taken for missing.
 
         method : {"mean", "sample"}, default="mean"
             "mean" fills in conditional means (for categories, the likeliest one; with
@@ -375,7 +381,8 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         NotFittedError
             If the imputer has not been fitted.
         ValueError
-            As in `transform`, or if `method` or `random_state` is not allowed.
+            As in `transform`, or if `mask` is not of bool, of another shape or of other
+            columns, or `method` or `random_state` is not allowed.
         TypeError
             If X is sparse, or holds dates or times.
 
@@ -387,11 +394,14 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         check_choice(method, "method", IMPUTING_METHODS)
         random_generator(random_state)  # refuses what is none, whether it is needed
-        return self._filled(X, method, random_state)[1]
+        return self._filled(X, method, random_state, mask)[1]
 
-    def _filled(self, X, method, random_state):
+    def _filled(self, X, method, random_state, mask=None):
         """The data with NaN for what is missing, and with what is filled in."""
         X = check_table(self, X, self.missing_values)
+        if mask is not None:
+            check_names(self, mask, "mask")
+            X = np.where(check_mask(mask, X.shape, "mask"), X.dtype.type(np.nan), X)
         missing, kept = np.isnan(X), ~self._empty
         names = getattr(self, "feature_names_in_", None)
         columns = Columns(as_made(self, "visible"), X, names, self._n_categories)
