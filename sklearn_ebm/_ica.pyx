@@ -7,11 +7,14 @@
 #   products    E_i'(y_i) y_j
 #   curvatures  E_i''(y_i) y_j^2
 #
+# `add_own_moments` does so for i = j alone, and for sources that are given.
+#
 # A block of rows goes through all of this while it is in the cache. Strands take
 # blocks in turn, each into sums of its own, to be added in order: neither the number
 # of threads nor where the work is cut changes a bit of them.
 from cython.parallel cimport prange
 from libc.stdint cimport int32_t
+from libc.string cimport memset
 
 from ._openmp cimport omp_get_thread_num
 from ._panels cimport address, aligned
@@ -70,7 +73,7 @@ def add_moments(
         `width` is a number of whole panels, and zero in columns of no source.
 
     kinds, shapes : memoryviews
-        IN: kind of the densities of each panel; what it takes, (3, width).
+        IN: kind of the densities of each panel; what it takes, (5, width).
 
     energies, products, curvatures : memoryviews
         IN/OUT: (n_strands, width) and twice (n_strands, width, width).
@@ -84,7 +87,7 @@ def add_moments(
     cdef const Leaves *leaves = select_leaves(sizeof(real))
     cdef Py_ssize_t width = weights.shape[1], n_strands = energies.shape[0], strand
     if weights.shape[0] != Z.shape[1] or width != kinds.shape[0] * leaves.lanes or (
-        shapes.shape[0] != 3 or shapes.shape[1] != width
+        shapes.shape[0] != 5 or shapes.shape[1] != width
         or energies.shape[1] != width or products.shape[0] != n_strands
         or products.shape[1] != width or products.shape[2] != width
         or curvatures.shape[0] != n_strands or curvatures.shape[1] != width
@@ -106,6 +109,64 @@ def add_moments(
                 start * n_strands + strand, stop * n_strands, n_strands,
                 <real *> (room + omp_get_thread_num() * room_size),
             )
+
+
+def add_own_moments(
+    const real[:, ::1] Y, const real[::1] scale, const Py_ssize_t[::1] places,
+    const int32_t[::1] kinds, const real[:, ::1] shapes, double[:, ::1] sums,
+):
+    """Add, of every source by itself, what all rows have to its sums.
+
+    Parameters
+    ----------
+    Y, scale : memoryviews
+        IN: sources as rows, (n_rows, k), and what they are multiplied by.
+
+    places : memoryview
+        IN: the column of each source in the panels, (k,).
+
+    kinds, shapes : memoryviews
+        IN: as in `add_moments`.
+
+    sums : memoryview
+        IN/OUT: energies, E'(y) y and E''(y) y^2, (3, width).
+    """
+    cdef const Leaves *leaves = select_leaves(sizeof(real))
+    cdef Py_ssize_t k = Y.shape[1], width = shapes.shape[1], lanes = leaves.lanes
+    cdef Py_ssize_t first = 0, n, r, p, c
+    if (
+        scale.shape[0] != k or places.shape[0] != k or shapes.shape[0] != 5
+        or width != kinds.shape[0] * lanes
+        or sums.shape[0] != 3 or sums.shape[1] != width
+    ):
+        raise ValueError("sources, densities and sums do not fit")
+    cdef Py_ssize_t most = rows_of_block(width * sizeof(real))
+    memory = aligned(4 * most * width * sizeof(real))
+    cdef real *y = <real *> address(memory)
+    cdef real *score = y + most * width
+    cdef real *slope = score + most * width
+    cdef real *square = slope + most * width
+    with nogil:
+        memset(y, 0, most * width * sizeof(real))
+        while first < Y.shape[0]:
+            n = min(most, Y.shape[0] - first)
+            for r in range(n):
+                for c in range(k):
+                    y[r * width + places[c]] = scale[c] * Y[first + r, c]
+            for p in range(kinds.shape[0]):
+                c = p * lanes
+                leaves.sources(
+                    kinds[p], <const char *> &shapes[0, c], width,
+                    <const char *> (y + c), n, width * sizeof(real),
+                    <char *> (score + c), <char *> (slope + c), <char *> (square + c),
+                    &sums[0, c],
+                )
+            for r in range(n):
+                p = r * width
+                for c in range(width):
+                    sums[1, c] += score[p + c] * y[p + c]
+                    sums[2, c] += slope[p + c] * square[p + c]
+            first = first + n
 
 
 cdef void run_strand(

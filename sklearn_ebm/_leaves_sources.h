@@ -28,16 +28,17 @@ typedef struct {
     V score, slope, linear, factor;
 } NAME(Source);
 
-/* E' = a y + s tanh(c y / 2), of which logistic and SubGaussian are cases. */
-INLINE NAME(Source) NAME(tanh_source)(V y, V c, V s, V a)
+/* E' = k + a x + s tanh(c x / 2) at x = y + shift, of which the logistic density and
+   mixtures of two Gaussians are cases. */
+INLINE NAME(Source) NAME(tanh_source)(V y, V c, V s, V a, V shift, V k)
 {
     NAME(Source) at;
-    const V size = SELECT(y < SPLAT(0), -y, y);
+    const V x = y + shift, size = SELECT(x < SPLAT(0), -x, x);
     const V e = NAME(exp_minus_abs)(size * c), d = e + (REAL)1;
     const V inverse = (REAL)1 / d, t = ((REAL)1 - e) * inverse;
-    at.score = a * y + s * SELECT(y < SPLAT(0), -t, t);
+    at.score = k + a * x + s * SELECT(x < SPLAT(0), -t, t);
     at.slope = a + s * c * (e * inverse * inverse) * (REAL)2;
-    at.linear = a * y * y * (REAL)0.5 + s * size;
+    at.linear = (k + a * x * (REAL)0.5) * x + s * size;
     at.factor = d;
     return at;
 }
@@ -74,8 +75,8 @@ INLINE void NAME(source_columns)(const int kind, const REAL *shape,
                                  ptrdiff_t n_rows, ptrdiff_t stride, char *score,
                                  char *slope, char *square, double *energy)
 {
-    V c[3];
-    for (int i = 0; i < 3; i++) memcpy(&c[i], shape + i * width, sizeof c[i]);
+    V c[5];
+    for (int i = 0; i < 5; i++) memcpy(&c[i], shape + i * width, sizeof c[i]);
     for (ptrdiff_t r0 = 0; r0 < n_rows; r0 += FLUSH_ROWS) {
         V sum = SPLAT(0), product = SPLAT(1);
         IV exponent = AS_INT(SPLAT(0));
@@ -83,7 +84,8 @@ INLINE void NAME(source_columns)(const int kind, const REAL *shape,
         for (ptrdiff_t r = r0; r < r0 + n; r++) {
             const V x = *(const V *)(y + r * stride);
             const NAME(Source) at =
-                kind == TANH_SOURCE ? NAME(tanh_source)(x, c[0], c[1], c[2])
+                kind == TANH_SOURCE
+                ? NAME(tanh_source)(x, c[0], c[1], c[2], c[3], c[4])
                 : kind == STUDENT_SOURCE ? NAME(student_source)(x, c[0])
                                          : NAME(hyperbolic_source)(x, c[0]);
             *(V *)(score + r * stride) = at.score;

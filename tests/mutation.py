@@ -1166,6 +1166,12 @@ MUTATIONS = [
         "a + s * (e * inverse * inverse) * (REAL)2",
     ),
     Mutation(
+        "sources: skewed densities are not shifted",
+        "_leaves_sources.h",
+        "const V x = y + shift,",
+        "const V x = y,",
+    ),
+    Mutation(
         "sources: the hyperbolic slope has the power of a square",
         "_leaves_sources.h",
         "cosine * cosine * inverse",
@@ -1188,6 +1194,12 @@ MUTATIONS = [
         "_ica.pyx",
         "add_product[real](slope, square,",
         "add_product[real](slope, y,",
+    ),
+    Mutation(
+        "sources: by themselves, slopes of values instead of squares",
+        "_ica.pyx",
+        "slope[p + c] * square[p + c]",
+        "slope[p + c] * y[p + c]",
     ),
     Mutation(
         "sources: strands leave out blocks",
@@ -2134,6 +2146,13 @@ MUTATIONS = [
         tests=("tests/test_factor_missing.py",),
     ),
     Mutation(
+        "ica: a density leans as its source did before it got its sign",
+        "factors/_ica_whitening.py",
+        "MIRRORED.get(name, name) if sign < 0 else name",
+        "name",
+        tests=("tests/test_ica.py",),
+    ),
+    Mutation(
         "ica: saddles are taken for maxima",
         "factors/_ica_likelihood.py",
         "    if least[i, j] >= 0:\n",
@@ -2178,8 +2197,8 @@ MUTATIONS = [
     Mutation(
         "ICA: a density does not sum to 1",
         "factors/_ica_densities.py",
-        "log_norm = float(np.log(2) + (1 + np.log(2 * np.pi)) / 2)",
-        "log_norm = float((1 + np.log(2 * np.pi)) / 2)",
+        "self.log_norm -= float(np.log(weight * (1 - weight))) / 2",
+        "pass",
         tests=("tests/test_ica.py",),
     ),
     Mutation(

@@ -14,12 +14,18 @@ from sklearn.preprocessing import StandardScaler
 
 from reference import generator
 from sklearn_ebm import ICA
-from sklearn_ebm.factors._ica_densities import DENSITIES, STUDENT_DF, Sources
+from sklearn_ebm.factors._ica_densities import (
+    ADAPTIVE,
+    DENSITIES,
+    STUDENT_DF,
+    Sources,
+)
 from sklearn_ebm.factors._ica_likelihood import (
     LEAST_CURVATURE,
     SCALE_ROWS,
     best_scale,
     choose,
+    fitted,
     leave_saddle,
     moments,
     precondition,
@@ -87,6 +93,14 @@ def test_derivatives_of_energy(name):
     assert_allclose(density.third(y), third, rtol=1e-6, atol=1e-6)
 
 
+def skewed(y):
+    """Log-density of two Gaussians, 1.8 apart, of zero mean and excess kurtosis."""
+    rare = (1 - np.sqrt(1 / 3)) / 2
+    means, weights = 1.8 * np.array([1 - rare, -rare]), [rare, 1 - rare]
+    parts = [stats.norm.logpdf(y, mean) for mean in means]
+    return np.logaddexp(*(np.log(weights)[:, np.newaxis] + parts))
+
+
 def test_densities_that_scipy_knows():
     y = np.linspace(-30, 30, 61)
     known = {
@@ -94,6 +108,8 @@ def test_densities_that_scipy_knows():
         "student": stats.t.logpdf(y, STUDENT_DF),
         "subgaussian": np.logaddexp(stats.norm.logpdf(y, 1), stats.norm.logpdf(y, -1))
         - np.log(2),
+        "right-skewed": skewed(y),
+        "left-skewed": skewed(-y),
     }
     for name, wanted in known.items():
         assert_allclose(-DENSITIES[name].evaluate(y)[0], wanted, rtol=1e-12)
@@ -101,6 +117,33 @@ def test_densities_that_scipy_knows():
         draws = DENSITIES[name].draw(np.random.RandomState(0), 10**6)
         if name != "student":  # whose sample variance has no variance
             assert_allclose(draws.std(), scale, rtol=0.01)
+
+
+@every_density
+def test_densities_have_mean_zero(name):
+    def weighted(y):
+        return y * np.exp(-DENSITIES[name].evaluate(y)[0])
+
+    assert abs(quad(weighted, -np.inf, np.inf)[0]) < 1e-9
+
+
+def test_skewed_densities_have_no_excess_kurtosis():
+    def moment(power):
+        def weighted(y):
+            return y**power * np.exp(-DENSITIES["right-skewed"].evaluate(y)[0])
+
+        return quad(weighted, -np.inf, np.inf)[0]
+
+    variance = moment(2)
+    assert_allclose(variance, DENSITIES["right-skewed"].variance, rtol=1e-9)
+    assert_allclose(moment(4), 3 * variance**2, rtol=1e-9)
+    assert moment(3) > 0.25 * variance**1.5
+
+
+def test_no_adaptive_density_is_the_first_choice_for_a_gaussian():
+    y = stats.norm.ppf((np.arange(100_000) + 0.5) / 100_000)[:, np.newaxis]
+    lost = [fitted(y, [name])[1][0] for name in ADAPTIVE] - stats.norm.entropy()
+    assert np.all((lost > 0.009) & (lost < 0.0115))
 
 
 @every_density
@@ -259,6 +302,30 @@ def test_adaptive_separates_all_kinds(kind, k, seed):
     assert amari(model.components_ @ A) < 0.05
     wanted = {"super": 0, "sub": k, "mixed": k // 2}[kind]
     assert model.densities_.count("subgaussian") == wanted
+
+
+SKEWED = {
+    "bits": lambda rng, shape: rng.random(shape) < 0.2,
+    "counts": lambda rng, shape: rng.poisson(1, shape),
+    "beta": lambda rng, shape: rng.beta(2, 5, shape),
+    "half a normal": lambda rng, shape: np.abs(rng.normal(size=shape)),
+}
+
+
+@seeds
+@pytest.mark.parametrize("k", [2, 5, 8])
+@pytest.mark.parametrize("kind", SKEWED)
+def test_adaptive_separates_skewed_sources(kind, k, seed):
+    """Sources without much excess kurtosis, some of them with the other sign."""
+    rng = np.random.default_rng(seed)
+    S = SKEWED[kind](rng, (5000, k)) * rng.choice([-1.0, 1.0], k)
+    A = rng.normal(size=(k, k))
+    model = ICA(random_state=seed).fit(S @ A.T + 3)
+    assert amari(model.components_ @ A) < 0.05
+    # A density leans as its source does, whatever its sign has become.
+    leans = stats.skew(model.transform(S @ A.T + 3)) > 0
+    wanted = np.where(leans, "right-skewed", "left-skewed")
+    assert model.densities_ == wanted.tolist()
 
 
 def test_all_rows_have_the_last_word_on_densities():

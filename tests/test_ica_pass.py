@@ -8,11 +8,11 @@ from threadpoolctl import threadpool_limits
 
 from common import floats, run_on_instruction_sets
 from sklearn_ebm._gibbs import instruction_set
-from sklearn_ebm._ica import add_moments, rounds
+from sklearn_ebm._ica import add_moments, add_own_moments, rounds
 from sklearn_ebm.factors._ica_densities import DENSITIES, Sources
-from sklearn_ebm.factors._ica_likelihood import moments
+from sklearn_ebm.factors._ica_likelihood import moments, own_moments
 
-MIXED = ["student", "logistic", "laplace", "subgaussian"]
+MIXED = ["student", "logistic", "laplace", "subgaussian", "left-skewed"]
 # Rows and sources: one of each; parts of a block; several rounds of blocks.
 SHAPES = [(1, 1), (7, 3), (300, 20), (1500, 8), (20_000, 17)]
 
@@ -49,6 +49,20 @@ def test_moments_are_those_of_numpy(shape, names, dtype):
     for found, wanted in zip(found_by_pass(*case), by_numpy(*case), strict=True):
         size = np.abs(wanted).max()
         np.testing.assert_allclose(found, wanted, rtol=0, atol=100 * eps * size)
+
+
+@floats
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sources_by_themselves(shape, dtype):
+    """What is found of sources at given scales is that of a diagonal matrix."""
+    Z, W, sources = setting(*shape, MIXED, dtype)
+    scale = np.abs(np.diag(W)) + 0.1
+    wanted = by_numpy(Z, np.diag(scale.astype(dtype).astype(float)), sources)
+    found = own_moments(Z, scale, sources)
+    energies, _, gradient, curvature = wanted
+    for one, all_ in zip(found, [energies, np.diag(gradient), np.diag(curvature)]):
+        error = 100 * np.finfo(dtype).eps * np.abs(all_).max()
+        np.testing.assert_allclose(one, all_, rtol=0, atol=error)
 
 
 @floats
@@ -132,6 +146,7 @@ def test_every_instruction_set_is_right():
             for shape in t.SHAPES:
                 for names in (["laplace"], t.MIXED):
                     t.test_moments_are_those_of_numpy(shape, names, dtype)
+                t.test_sources_by_themselves(shape, dtype)
     """
     run_on_instruction_sets(["base", "avx2"], code)
 
@@ -161,3 +176,15 @@ def test_shapes_must_fit():
     ]:
         with pytest.raises(ValueError, match="do not fit"):
             add_moments(*good[:n], bad, *good[n + 1 :], 0, 1, 1)
+    good = [Z, np.ones(8), layout.places, layout.kinds, layout.shapes, np.zeros((3, 8))]
+    add_own_moments(*good)
+    for n, bad in [
+        (0, Z[:, :7].copy()),
+        (1, np.ones(7)),
+        (2, layout.places[:7]),
+        (3, layout.kinds[:0]),
+        (4, layout.shapes[:3]),
+        (5, np.zeros((3, 7))),
+    ]:
+        with pytest.raises(ValueError, match="do not fit"):
+            add_own_moments(*good[:n], bad, *good[n + 1 :])

@@ -16,7 +16,7 @@ from scipy import linalg
 from sklearn.decomposition import FastICA
 from sklearn.exceptions import ConvergenceWarning
 
-from .._ica import add_moments, rounds
+from .._ica import add_moments, add_own_moments, rounds
 from .._openmp import effective_n_threads
 from .._pacer import Pacer
 from ._ica_densities import ADAPTIVE, DENSITIES, Sources
@@ -94,6 +94,16 @@ def moments(Z, W, sources):
         products.sum(axis=0)[inside] / n - np.eye(k),
         curvatures.sum(axis=0)[inside] / n,
     )
+
+
+def own_moments(Y, scale, sources):
+    """Of each source: mean energy, diagonals of the gradient and of the curvature."""
+    layout = sources.layout(Y.dtype)
+    sums = np.zeros((3, len(layout.shapes.T)))
+    scale = scale.astype(Y.dtype)
+    add_own_moments(Y, scale, layout.places, layout.kinds, layout.shapes, sums)
+    energies, slopes, curvatures = sums[:, layout.places] / len(Y)
+    return energies + sources.log_norms(), slopes - 1, curvatures
 
 
 def least_eigenvalues(curvature):
@@ -257,13 +267,8 @@ def first_guess(Z, rotation, names, adaptive):
     Y = sources_of(some_of(few), W)
     if not adaptive:
         return W * fitted(Y, names)[0][:, np.newaxis], names
-    # (Every source with either density, side by side: a pass has its price.)
-    twice = np.hstack([Y] * len(ADAPTIVE))
-    found = fitted(twice, [name for name in ADAPTIVE for _ in W])
-    scales, energies = (each.reshape(len(ADAPTIVE), -1) for each in found)
-    best = np.argmin(energies, axis=0)
-    scale = np.choose(best, scales)
-    return grouped(W * scale[:, np.newaxis], [ADAPTIVE[choice] for choice in best])
+    scale, _, names = best_densities(Y)
+    return grouped(W * scale[:, np.newaxis], names)
 
 
 def some_of(Z):
@@ -284,20 +289,35 @@ def grouped(W, names):
 
 def fitted(Y, names):
     """Best scales of sources of these densities; what each then adds to the loss."""
-    scale, sources = best_scale(Y, names), Sources(names)
-    return scale, moments(Y, np.diag(scale), sources).energies - np.log(scale)
+    scale = best_scale(Y, names)
+    energies, _, _ = own_moments(Y, scale, Sources(names))
+    return scale, energies - np.log(scale)
+
+
+def best_densities(Y):
+    """The densities that make sources most probable, and what `fitted` says of them.
+
+    Returns scales, energies and names.
+    """
+    # (Every source with each of them, side by side.)
+    tiled = np.hstack([Y] * len(ADAPTIVE))
+    found = fitted(tiled, [name for name in ADAPTIVE for _ in Y.T])
+    scales, energies = (each.reshape(len(ADAPTIVE), -1) for each in found)
+    best = np.argmin(energies, axis=0)
+    names = [ADAPTIVE[choice] for choice in best]
+    return np.choose(best, scales), energies.min(axis=0), names
 
 
 def choose(Z, W, sources):
-    """Give a source the other density where that makes its values more probable.
+    """Give a source another density where that makes its values more probable.
 
     Returns the unmixing matrix, with new scales for sources that change, and the
     new sources; or the old matrix and None where nothing changes.
     """
     names, Y = sources.names, sources_of(some_of(Z), W)
-    others = [other_density(name) for name in names]
-    scale, energies = fitted(Y, others)
-    better = energies < moments(Y, np.eye(len(W)), sources).energies
+    scale, energies, others = best_densities(Y)
+    better = np.array(others) != names
+    better &= energies < own_moments(Y, np.ones(len(W)), sources)[0]
     if better.any():
         # All rows have the last word.
         scale, others = mixed(better, scale, others, names)
@@ -309,11 +329,6 @@ def choose(Z, W, sources):
     scale, others = mixed(better, scale, others, names)
     W, names = grouped(W * scale[:, np.newaxis], others)
     return W, Sources(names)
-
-
-def other_density(name):
-    """The one of the adaptive densities that this is not."""
-    return ADAPTIVE[1 - ADAPTIVE.index(name)]
 
 
 def mixed(chosen, scale, others, names):
@@ -330,9 +345,8 @@ def best_scale(Y, names):
     scale = np.sqrt(variances / np.maximum(np.mean(Y * Y, axis=0), 1e-30))
     sources = Sources(names)
     for _ in range(5):
-        found = moments(Y, np.diag(scale), sources)
-        first = np.diag(found.gradient)
-        second = 1 + first + np.diag(found.curvature)
+        _, first, curvature = own_moments(Y, scale, sources)
+        second = 1 + first + curvature
         scale = scale * np.exp(np.clip(-first / np.maximum(second, 0.1), -1, 1))
         if np.abs(first).max() < NEAR:
             break

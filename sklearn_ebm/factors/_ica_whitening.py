@@ -8,6 +8,7 @@ from sklearn.utils import gen_batches
 
 from .._warning import warn
 from ._fits import signs_of
+from ._ica_densities import MIRRORED
 
 # Rows that are centred at a time.
 N_ROWS = 4096
@@ -183,19 +184,20 @@ def no_whitening(X, n_components, many):
     return Whitening(zero, identity, identity, second, 0.0, 0.0), n_components
 
 
-def in_order(W, whitening):
+def in_order(W, names, whitening):
     """Bring the rows of an unmixing matrix in their definite order, with their signs.
 
     The source that brings most variance to the data comes first; the largest entry
-    of each column of the mixing matrix is positive. Also returns the standard
-    deviations of the sources, and the order.
+    of each column of the mixing matrix is positive. Also returns the densities of the
+    sources, of which `names` were those, and their standard deviations.
     """
     deviations = np.sqrt(np.einsum("ij,jk,ik->i", W, whitening.second, W))
     mixing = whitening.backward @ linalg.pinv(W)
     order = np.argsort(-linalg.norm(mixing * deviations, axis=0), kind="stable")
     signs = signs_of(mixing.T[order])
-    return (
-        W[order] * signs[:, np.newaxis],
-        deviations[order],
-        order,
-    )
+    names = [names[n] for n in order]
+    names = [
+        MIRRORED.get(name, name) if sign < 0 else name
+        for name, sign in zip(names, signs, strict=True)
+    ]
+    return W[order] * signs[:, np.newaxis], names, deviations[order]

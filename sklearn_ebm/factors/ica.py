@@ -75,11 +75,12 @@ class ICA(OwnGenerator, Transformer):
 
     density : {"auto", "adaptive", "logistic", "laplace", "student"}, default="auto"
         Density of the sources: "adaptive" chooses for every source what makes it
-        more probable, "logistic" (super-Gaussian) or "subgaussian" (an equal mixture
-        of two Gaussians, two standard deviations apart); "laplace" is the hyperbolic
-        density, a Laplace density with a rounded tip; "student" has 3 degrees of
-        freedom. "auto" is "adaptive" for the likelihood and "logistic" for score
-        matching.
+        most probable, "logistic" (super-Gaussian), "subgaussian" (an equal mixture
+        of two Gaussians, two standard deviations apart), "right-skewed" or
+        "left-skewed" (an unequal one, with no excess kurtosis); "laplace" is the
+        hyperbolic density, a Laplace density with a rounded tip; "student" has 3
+        degrees of freedom. "auto" is "adaptive" for the likelihood and "logistic" for
+        score matching.
 
     objective : {"likelihood", "score_matching"}, default="likelihood"
         What is optimised. Score matching takes the density "logistic" or "student".
@@ -181,8 +182,8 @@ class ICA(OwnGenerator, Transformer):
     Sources are recovered up to order, sign and scale, and at most one of them may be
     Gaussian. Fixed densities need not be the true ones. "logistic", "laplace" and
     "student" separate super-Gaussian sources, whose densities have peaks and tails, and
-    mislead for sub-Gaussian ones, such as uniform noise or a sine; "adaptive" separates
-    both.
+    mislead for sub-Gaussian ones, such as uniform noise or a sine, and for skewed ones
+    without excess kurtosis; "adaptive" separates all of these.
 
     With fewer components than features, the density of `score_samples` and `sample`
     is that of the sources in the space of the first principal components, times an
@@ -429,7 +430,7 @@ class ICA(OwnGenerator, Transformer):
 
     def _store(self, dtype, whitening, state, history):
         """Set the fitted attributes: order, signs and scales are made definite."""
-        W, deviations, order = in_order(state.W, whitening)
+        W, names, deviations = in_order(state.W, state.names, whitening)
         scale = np.ones(len(W))
         if self.whiten == "unit-variance":
             scale = 1 / deviations
@@ -439,7 +440,7 @@ class ICA(OwnGenerator, Transformer):
         mixing = whitening.backward @ np.linalg.pinv(scale[:, np.newaxis] * W)
         self.mixing_ = mixing.astype(dtype)
         self.source_scale_ = scale.astype(dtype)
-        self.densities_ = [state.names[n] for n in order]
+        self.densities_ = names
         self.noise_variance_ = whitening.noise_variance
         for name, value in [
             ("mean_", whitening.mean),
