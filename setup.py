@@ -16,6 +16,7 @@ KERNELS = [
     "_panels",
     "_rows",
     "_gibbs",
+    "_minibatches",
     "_trainer",
     "_scores",
     "_ais",

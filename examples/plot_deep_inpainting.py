@@ -11,7 +11,7 @@ filled in.
 
 The upper half leaves several answers open (a 3 and an 8 begin alike), so neither a draw
 nor the mean of many can always have the right one: a classifier trained on upper halves
-alone, to which no digit had to be completed, marks how much they say. Draws are sharp,
+alone, which needs no completion, shows how much they say. Draws are sharp,
 and mostly digits, of which the judge reads two in three right. That is as many, within
 the error, as of the means, which hedge, and of lower halves that are the mean of all
 training digits, which are wrong everywhere and mislead nobody. What draws add is that

@@ -28,8 +28,7 @@
 # panels of 64 bytes; padding units have fields so low that they are always off.
 import numpy as np
 
-from cython.parallel cimport parallel
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from ._gibbs cimport (
@@ -41,19 +40,13 @@ from ._gibbs cimport (
     DRAW_VISIBLE,
     share_in_average,
 )
-from ._openmp cimport (
-    bound,
-    omp_get_num_threads,
-    omp_get_thread_num,
-    team_barrier,
-)
-from ._panels cimport address, aligned
+from ._minibatches cimport Minibatches
+from ._openmp cimport bound, team_barrier
 from ._products cimport multiply
 from ._rows cimport RowBlock, Rows, lower_bound
 from ._simd cimport (
     PANEL_BYTES,
     ActiveRows,
-    Leaves,
     n_panels_of,
     random_words,
     select_leaves,
@@ -61,7 +54,6 @@ from ._simd cimport (
 from ._vectors cimport softmax
 
 from ._openmp import effective_n_threads
-from ._products import single_threaded_products
 
 
 cdef enum:
@@ -105,7 +97,7 @@ cdef Py_ssize_t _draw_label(
     return n - 1
 
 
-cdef class ClassifierTrainer:
+cdef class ClassifierTrainer(Minibatches):
     """A classification RBM in training.
 
     Holds the parameters, their velocities and averages, the chains and every
@@ -119,35 +111,21 @@ cdef class ClassifierTrainer:
     divided by the number of rows of the minibatch, of a machine with centred features.
     """
 
-    cdef readonly Py_ssize_t n_visible, n_hidden, n_classes, n_chains
-    cdef readonly Py_ssize_t batch_size, n_passes
-    cdef readonly uint64_t step
-    cdef readonly int n_threads
-    cdef readonly Py_ssize_t n_gibbs_steps
+    cdef readonly Py_ssize_t n_classes
     # Each may change between minibatches.
-    cdef public double momentum, weight_decay, discriminative
+    cdef public double discriminative
     cdef double generative
-    cdef readonly bint persistent
-    cdef bint unfinished, is_double, listed
-    cdef Py_ssize_t n_passed, spacing  # minibatches since start_average; see there
-    cdef uint64_t key
-    cdef object dtype
-    cdef const Leaves *leaves
+    cdef bint is_double, listed
     cdef int itemsize
     # Panels and elements of a padded row.
     cdef Py_ssize_t hidden_panels, visible_panels, label_panels
     cdef int hidden_stride, visible_stride, label_stride
     cdef Py_ssize_t n_bytes
-    cdef Rows rows
     cdef const int32_t[::1] codes
-    cdef const int64_t[::1] order
-    cdef const double[::1] rates
     # What features have less where they are centred, and the sum of its squares.
     cdef const double[::1] offset
     cdef double offset_square
     cdef RowBlock room
-    # The bytes behind every pointer below, by name.
-    cdef dict memory
     cdef char *parameters_
     cdef char *gradient
     cdef char *velocity
@@ -265,10 +243,6 @@ cdef class ClassifierTrainer:
         self.scratch_size = (self.scratch_size // 64 + 1) * 64
         self.scratch = self._bytes("scratch", self.n_threads * self.scratch_size)
 
-    cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL:
-        self.memory[name] = aligned(max(n_bytes, PANEL_BYTES))
-        return address(self.memory[name])
-
     def _matrix(self, name, Py_ssize_t stride):
         return self.memory[name].view(self.dtype).reshape(-1, stride)
 
@@ -362,46 +336,15 @@ cdef class ClassifierTrainer:
 
         Each as it was before the step to which the row contributed.
         """
-        n = self.n_labelled
-        if n == 0:
-            return np.nan, np.nan
-        return self.log_likelihood / n, self.n_hits / n
-
-    @property
-    def sweeps_per_batch(self):
-        return self.n_passes * self.n_gibbs_steps
-
-    @property
-    def next_step(self):
-        """First step of the random counter that no sweep has drawn from."""
-        return self.step + (self.n_gibbs_steps if self.unfinished else 0)
+        n = self.n_labelled or np.nan
+        return {"log_likelihood": self.log_likelihood / n, "accuracy": self.n_hits / n}
 
     # ---- Training ----
 
     def begin_epoch(self, order, rates):
         """Set the order in which `run` shows the rows, and the rate of each batch."""
-        self.order, self.rates = self.rows.epoch(order, rates, self.batch_size)
+        super().begin_epoch(order, rates)
         self.log_likelihood, self.n_labelled, self.n_hits = 0, 0, 0
-
-    def run(self, Py_ssize_t start, Py_ssize_t stop, int n_threads=1):
-        """Do sweeps start..stop of the epoch.
-
-        Sweep s belongs to minibatch s // sweeps_per_batch, which trains at its
-        rate. At most `self.n_threads` threads do it.
-        """
-        n_threads = max(1, min(n_threads, self.n_threads))
-        cdef Py_ssize_t n_batches = (self.order.shape[0] - 1) // self.batch_size + 1
-        if not 0 <= start <= stop <= n_batches * self.sweeps_per_batch:
-            raise ValueError(f"there are no sweeps {start}..{stop}")
-        cdef Py_ssize_t s
-        cdef int thread, team
-        with single_threaded_products:
-            with nogil, parallel(num_threads=n_threads):
-                thread = omp_get_thread_num()
-                team = omp_get_num_threads()
-                for s in range(start, stop):
-                    self._sweep(s, thread, team)
-        self.unfinished = stop % self.sweeps_per_batch != 0
 
     cdef void _sweep(
         self, Py_ssize_t number, int thread, int team

@@ -22,10 +22,10 @@
 # where steps of the training are large, a few of them drive shares away by many nats.
 # If chains follow the model, no more than a share exp(-g) of them is proposed a state
 # where log w is higher by g or more (by detailed balance). If more are, the chains have
-# fallen behind, and the next jump comes as soon as it can be afforded. (That the time
-# of the next jump depends on how the last ones went does not show among ten chains; of
-# one chain, on a model of two modes that no longer learned, up to 8 % of the steps
-# were in the wrong mode.)
+# fallen behind, and the next jump comes as soon as it can be afforded. (So the time of
+# a jump depends on how the last ones went. With ten chains this has no visible effect;
+# a single chain, on a model of two modes that no longer learned, spent up to 8 % of its
+# steps in the wrong mode.)
 #
 # Nor do sweeps carry chains to modes that a machine has where there are no data, as it
 # has between clusters: nothing that chains see keeps these from growing. So one in

@@ -66,7 +66,7 @@ def store(estimator, run):
 def keeping(estimator, run):
     """Context at whose end what has been learned is stored, also when interrupted.
 
-    What has diverged is not: it would be undone, after warnings of its numbers.
+    After divergence nothing is stored: it would only be undone, with warnings before.
     """
     try:
         yield

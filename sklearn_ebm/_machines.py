@@ -1,4 +1,4 @@
-"""Machines of two layers with units of any kinds, ready to compute with.
+"""Machines of two layers with units of any kind, ready to compute with.
 
 The twin for such units of the kernels of Bernoulli units: half sweeps, sweeps and
 free energies of a `Layered` value. Products and draws are compiled, and give the

@@ -18,8 +18,7 @@
 #                   p(h | row) whole
 import numpy as np
 
-from cython.parallel cimport parallel
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from ._gibbs cimport (
@@ -39,19 +38,14 @@ from ._gibbs cimport (
     share_in_average,
 )
 from ._jumps cimport Jumps
-from ._openmp cimport (
-    bound,
-    omp_get_num_threads,
-    omp_get_thread_num,
-    team_barrier,
-)
-from ._panels cimport Panels, address, aligned
+from ._minibatches cimport Minibatches
+from ._openmp cimport bound, team_barrier
+from ._panels cimport Panels
 from ._rows cimport RowBlock, Rows, lower_bound
 from ._simd cimport (
     GROUP,
     PANEL_BYTES,
     ActiveRows,
-    Leaves,
     PanelUpdate,
     VisibleUpdate,
     select_leaves,
@@ -59,7 +53,6 @@ from ._simd cimport (
 from ._units cimport Units
 
 from ._openmp import effective_n_threads
-from ._products import single_threaded_products
 from ._units import Kind
 
 
@@ -82,7 +75,7 @@ cdef struct Pass:
     double rate, average_rate
 
 
-cdef class Trainer:
+cdef class Trainer(Minibatches):
     """A restricted Boltzmann machine in training.
 
     Holds the packed parameters, their velocities and averages, the chains and
@@ -92,30 +85,15 @@ cdef class Trainer:
     `n_gibbs_steps` sweeps of its chains, and training can stop after any sweep.
     """
 
-    cdef readonly Py_ssize_t n_visible, n_hidden, n_chains, batch_size, n_passes
-    cdef readonly uint64_t step
-    cdef readonly int n_threads
     # Each may change between minibatches.
-    cdef public Py_ssize_t n_gibbs_steps
-    cdef public double momentum, weight_decay, l1_decay, max_norm, offset_rate
+    cdef public double l1_decay, max_norm, offset_rate
     cdef public double sparsity_target, sparsity_cost, fast_learning_rate
     cdef public bint nesterov
-    cdef Py_ssize_t n_passed, spacing  # minibatches since start_average; see there
-    cdef bint persistent
-    cdef uint64_t key
-    cdef object dtype
-    cdef const Leaves *leaves
-    cdef Rows rows
-    cdef const int64_t[::1] order
-    cdef const double[::1] rates
-    cdef bint unfinished
     cdef RowBlock room
     cdef Layer up, down
     # As the chains see them: with the fast parameters, or the same.
     cdef Layer chain_up, chain_down
     cdef Bits hidden, visible
-    # The bytes behind every pointer below, by name.
-    cdef dict memory
     cdef PanelUpdate update
     cdef VisibleUpdate visible_update
     cdef char *data_total
@@ -227,10 +205,6 @@ cdef class Trainer:
         )
         self.scratch = self._bytes("scratch", n_threads * self.scratch_size)
 
-    cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL:
-        self.memory[name] = aligned(max(n_bytes, PANEL_BYTES))
-        return address(self.memory[name])
-
     def _array(self, name):
         return self.memory[name].view(self.dtype)
 
@@ -328,19 +302,6 @@ cdef class Trainer:
             self._array("visible_" + name)[: self.n_visible].copy(),
         )
 
-    @property
-    def n_batches(self):
-        return (self.rows.n_rows - 1) // self.batch_size + 1
-
-    @property
-    def sweeps_per_batch(self):
-        return self.n_passes * self.n_gibbs_steps
-
-    @property
-    def next_step(self):
-        """First step of the random counter that no sweep has drawn from."""
-        return self.step + (self.n_gibbs_steps if self.unfinished else 0)
-
     def weight_norm(self):
         """Frobenius norm of the weights."""
         # Not by BLAS, whose sums depend on the number of threads.
@@ -384,29 +345,9 @@ cdef class Trainer:
 
     # ---- Training ----
 
-    def begin_epoch(self, order, rates):
-        """Set the order in which `run` shows the rows, and the rate of each batch."""
-        self.order, self.rates = self.rows.epoch(order, rates, self.batch_size)
-
-    def run(self, Py_ssize_t start, Py_ssize_t stop, int n_threads=1):
-        """Do sweeps start..stop of the epoch.
-
-        Sweep s belongs to minibatch s // sweeps_per_batch, which trains at its
-        rate. At most `self.n_threads` threads do it.
-        """
-        n_threads = max(1, min(n_threads, self.n_threads))
-        cdef Py_ssize_t n_batches = (self.order.shape[0] - 1) // self.batch_size + 1
-        if not 0 <= start <= stop <= n_batches * self.sweeps_per_batch:
-            raise ValueError(f"there are no sweeps {start}..{stop}")
+    def run(self, start, stop, n_threads=1):
         self._point()
-        cdef Py_ssize_t s
-        cdef int thread, team
-        with single_threaded_products, nogil, parallel(num_threads=n_threads):
-            thread = omp_get_thread_num()
-            team = omp_get_num_threads()
-            for s in range(start, stop):
-                self._sweep(s, thread, team)
-        self.unfinished = stop % self.sweeps_per_batch != 0
+        super().run(start, stop, n_threads)
 
     def _point(self):
         """What an update needs and does not change from pass to pass."""

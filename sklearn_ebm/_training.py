@@ -12,6 +12,7 @@ from ._callbacks import is_watched
 from ._keeping import check_finite, until_checked
 from ._pacer import Pacer
 from ._rows import Rows
+from ._stopping import NoStopping
 
 # Parameters of at least so many minibatches of an epoch are averaged, where there are
 # as many: more of them, nearly the same as these, would cost time and change nothing.
@@ -252,7 +253,8 @@ class Run:
 
     def __init__(self, trainer, division, monitor=None, stopping=None, tempered=None):
         self.trainer, self.division, self.tempered = trainer, division, tempered
-        self.monitor, self.stopping = monitor, stopping
+        self.monitor, self.stopping = monitor, stopping or NoStopping()
+        self.measured = None  # parameters that the monitor has looked at
         self.pacer = Pacer(trainer.n_threads)
         self.n_batches = -(-division.n_rows // trainer.batch_size)
 
@@ -306,7 +308,7 @@ class Run:
                 **given,
                 reconstruction_attributes=lambda: model._fitted(self),
             )
-            if stop or (self.stopping is not None and self.stopping.done):
+            if stop or self.stopping.done:
                 return
 
     def epoch(self, key, rates, averaging):
@@ -328,6 +330,7 @@ class Run:
             "learning_rate": float(rates[0]),
             "seconds": time.perf_counter() - begin,
             "weight_norm": norm,
+            **trainer.seen(),
         }
         if self.tempered is not None:
             entry |= self.tempered.report()
@@ -343,17 +346,7 @@ class Run:
                 self.tempered.advance(self.trainer)
             self.trainer.run(sweep, sweep + 1, n_threads)
 
-    def end_epoch(self, entry, n_iter):
-        """Take note of what has been entered as epoch n_iter."""
-        if self.stopping is not None:
-            self.stopping.see(entry, n_iter, self.measured)
-
-    @property
-    def best(self):
-        """The best epoch, or None where the last one is to be kept."""
-        return None if self.stopping is None else self.stopping.best
-
     def parameters(self):
         """Return the parameters that are the fitted ones."""
-        best = self.best
+        best = self.stopping.best
         return self.trainer.averages() if best is None else best["parameters"]

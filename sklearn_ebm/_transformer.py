@@ -14,6 +14,9 @@ class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     attributes that do not fit each other.
     """
 
+    # Whether its features may come as a sparse matrix.
+    _takes_sparse = False
+
     @property
     def _n_features_out(self):
         return len(self.components_)
@@ -23,6 +26,7 @@ class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

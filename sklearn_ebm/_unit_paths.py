@@ -1,4 +1,4 @@
-"""Partition functions of machines with units of any kinds.
+"""Partition functions of machines with units of any kind.
 
 Exactly, by enumeration of a layer; or along a path from independent visible units to
 the model, on which at inverse temperature beta a row v has

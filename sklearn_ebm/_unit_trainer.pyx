@@ -1,4 +1,4 @@
-# Training of a restricted Boltzmann machine with units of any kinds.
+# Training of a restricted Boltzmann machine with units of any kind.
 #
 # As _trainer.pyx does for Bernoulli units, but states are real numbers and the sums
 # are products of dense matrices. One minibatch, in phases that all threads do
@@ -25,7 +25,6 @@
 # from mean field, before the first sweep.
 import numpy as np
 
-from cython.parallel cimport parallel
 from libc.math cimport log, sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -34,20 +33,15 @@ from ._gibbs cimport DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE, share_in_average
 from ._excess cimport Excess
 from ._jumps cimport Jumps
 from ._mean_field cimport ROWS, MeanField
-from ._openmp cimport (
-    bound,
-    omp_get_num_threads,
-    omp_get_thread_num,
-    team_barrier,
-)
+from ._minibatches cimport Minibatches
+from ._openmp cimport bound, team_barrier
 from ._panels cimport address, aligned
 from ._products cimport multiply
 from ._rows cimport RowBlock, Rows
-from ._simd cimport PANEL_BYTES, ActiveRows, Leaves, RowUpdate, select_leaves
+from ._simd cimport PANEL_BYTES, ActiveRows, RowUpdate, select_leaves
 from ._units cimport Noise, Units, row_draws, row_log_partition, row_means
 
 from ._openmp import effective_n_threads
-from ._products import single_threaded_products
 
 ctypedef fused real:
     float
@@ -83,7 +77,7 @@ cdef void follow_variance(
         by[j] += <real> (change * weights[j])
 
 
-cdef class UnitTrainer:
+cdef class UnitTrainer(Minibatches):
     """A restricted Boltzmann machine of any units in training.
 
     The same interface as `_trainer.Trainer`, as far as it goes; parameters are
@@ -107,19 +101,11 @@ cdef class UnitTrainer:
     visible units; both 1 in a machine, but not in the parts of one to be.
     """
 
-    cdef readonly Py_ssize_t n_visible, n_hidden, n_chains, batch_size, n_given
-    cdef readonly uint64_t step
-    cdef readonly int n_threads
-    cdef public Py_ssize_t n_gibbs_steps
-    cdef public double momentum, weight_decay, l1_decay, max_norm, offset_rate
+    cdef readonly Py_ssize_t n_given
+    cdef public double l1_decay, max_norm, offset_rate
     cdef public double sparsity_target, sparsity_cost, clip, keep
     cdef public bint nesterov, unbounded
-    cdef Py_ssize_t n_passed, spacing  # minibatches since start_average; see there
-    cdef bint persistent, unfinished, averaging, moving, any_gaussian, placed
-    cdef uint64_t key
-    cdef object dtype
-    cdef const Leaves *leaves
-    cdef Rows rows
+    cdef bint averaging, moving, any_gaussian, placed
     cdef Units visible, hidden
     cdef MeanField field
     cdef Excess excess
@@ -127,13 +113,10 @@ cdef class UnitTrainer:
     cdef Jumps jumps
     cdef char *fields_then
     cdef double up_scale, down_scale
-    cdef const int64_t[::1] order
-    cdef const double[::1] rates
     cdef RowBlock row_room
     cdef int itemsize
     # Bytes of a row of visible and of hidden units; panels of the latter.
     cdef Py_ssize_t v_bytes, h_bytes, h_panels
-    cdef dict memory
     # Parameters, by visible unit; and gradients.
     cdef char *weights
     cdef char *velocity
@@ -203,7 +186,7 @@ cdef class UnitTrainer:
         self.leaves = select_leaves(self.itemsize)
         self.batch_size = min(batch_size, rows.n_rows)
         self.n_chains = chains.shape[0] if self.persistent else self.batch_size
-        self.n_given = rows.n_columns
+        self.n_given, self.n_passes = rows.n_columns, 1
         self.field = field
         if self.n_given + (field.n_latent if field else 0) != self.n_visible:
             raise ValueError("rows and mean field do not make the visible units")
@@ -294,10 +277,6 @@ cdef class UnitTrainer:
         cdef int64_t[::1] mask_of = self.memory["mask_of"]
         self.mask_of = &mask_of[0]
 
-    cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL:
-        self.memory[name] = aligned(max(n_bytes, PANEL_BYTES))
-        return address(self.memory[name])
-
     cdef double *_doubles(self, str name, Py_ssize_t n) except NULL:
         self.memory[name] = aligned(max(n, 1) * 8)
         return <double *> address(self.memory[name])
@@ -354,19 +333,6 @@ cdef class UnitTrainer:
 
     def velocities(self):
         return self._all("velocity", "c_velocity", "b_velocity")
-
-    @property
-    def n_batches(self):
-        return (self.rows.n_rows - 1) // self.batch_size + 1
-
-    @property
-    def sweeps_per_batch(self):
-        return self.n_gibbs_steps
-
-    @property
-    def next_step(self):
-        """First step of the random counter that no sweep has drawn from."""
-        return self.step + (self.n_gibbs_steps if self.unfinished else 0)
 
     def weight_norm(self):
         """Frobenius norm of the weights; infinite if a variance is, in the dtype."""
@@ -427,28 +393,9 @@ cdef class UnitTrainer:
 
     # ---- Training ----
 
-    def begin_epoch(self, order, rates):
-        """Set the order in which `run` shows the rows, and the rate of each batch."""
-        self.order, self.rates = self.rows.epoch(order, rates, self.batch_size)
-
-    def run(self, Py_ssize_t start, Py_ssize_t stop, int n_threads=1):
-        """Do sweeps start..stop of the epoch (see `_trainer.Trainer.run`)."""
-        n_threads = max(1, min(n_threads, self.n_threads))
-        cdef Py_ssize_t n_batches = (self.order.shape[0] - 1) // self.batch_size + 1
-        if not 0 <= start <= stop <= n_batches * self.n_gibbs_steps:
-            raise ValueError(f"there are no sweeps {start}..{stop}")
-        cdef Py_ssize_t s
-        cdef int thread, team
-        with single_threaded_products, nogil, parallel(num_threads=n_threads):
-            thread = omp_get_thread_num()
-            team = omp_get_num_threads()
-            for s in range(start, stop):
-                if self.itemsize == 4:
-                    self._sweep(s, thread, team, <float> 0)
-                else:
-                    self._sweep(s, thread, team, <double> 0)
-        self.unfinished = stop % self.n_gibbs_steps != 0
-        if self.unbounded and stop == n_batches * self.n_gibbs_steps:
+    def run(self, start, stop, n_threads=1):
+        super().run(start, stop, n_threads)
+        if self.unbounded and stop == self.n_sweeps():
             self._keep_distribution()
 
     def _keep_distribution(self):
@@ -466,10 +413,15 @@ cdef class UnitTrainer:
         self._vector("c")[:] -= by.sum(axis=0)
         self._see_parameters()
 
-    cdef void _sweep(
+    cdef void _sweep(self, Py_ssize_t number, int thread, int team) noexcept nogil:
+        if self.itemsize == 4:
+            self._sweep_in(number, thread, team, <float> 0)
+        else:
+            self._sweep_in(number, thread, team, <double> 0)
+
+    cdef void _sweep_in(
         self, Py_ssize_t number, int thread, int team, real kind
     ) noexcept nogil:
-        """One sweep, as one thread of a team does it; all threads keep step."""
         cdef Py_ssize_t sweep = number % self.n_gibbs_steps
         cdef Py_ssize_t batch = number // self.n_gibbs_steps
         cdef Py_ssize_t first = batch * self.batch_size

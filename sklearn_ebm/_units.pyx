@@ -368,6 +368,20 @@ cdef void row_draws(
         _row[double](units, leaves, <double *> row, noise, <double *> room)
 
 
+cdef double sum_of_exponentials(
+    const real *x, Py_ssize_t n, double *most
+) noexcept nogil:
+    """Sum of exp(x - most), where `most` becomes the largest of n numbers."""
+    cdef double total = 0
+    cdef Py_ssize_t k
+    most[0] = x[0]
+    for k in range(1, n):
+        most[0] = max(most[0], <double> x[k])
+    for k in range(n):
+        total += exp(x[k] - most[0])
+    return total
+
+
 cdef double _log_partition(
     Units units, const Leaves *doubles, const real *row
 ) noexcept nogil:
@@ -375,7 +389,7 @@ cdef double _log_partition(
     cdef double total = 0, x, most, part
     cdef Group *g
     cdef int k
-    cdef Py_ssize_t b, i, j
+    cdef Py_ssize_t b, i
     for k in range(units.n_groups):
         g = &units.groups[k]
         # A spin of field x is a bit of field 2 x, but for exp(-x).
@@ -392,11 +406,7 @@ cdef double _log_partition(
             i = g.start + b * g.size
             x = row[i]
             if g.kind == CATEGORICAL:
-                most, part = x, 0
-                for j in range(i + 1, i + g.size):
-                    most = max(most, <double> row[j])
-                for j in range(i, i + g.size):
-                    part += exp(row[j] - most)
+                part = sum_of_exponentials(row + i, g.size, &most)
                 total += most + log(part)
             elif g.kind == GAUSSIAN:
                 total += units.mean[i] * x + 0.5 * units.variance[i] * x * x
@@ -473,11 +483,7 @@ cdef void row_variances(Units units, real *row) noexcept nogil:
             elif g.kind == SPIN:
                 row[i] = <real> (1 / cosh(min(fabs(x), 350.0)) ** 2)
             elif g.kind == CATEGORICAL:
-                most, part = x, 0
-                for j in range(i + 1, i + g.size):
-                    most = max(most, <double> row[j])
-                for j in range(i, i + g.size):
-                    part += exp(row[j] - most)
+                part = sum_of_exponentials(row + i, g.size, &most)
                 for j in range(i, i + g.size):
                     x = exp(row[j] - most) / part
                     row[j] = <real> (x * (1 - x))

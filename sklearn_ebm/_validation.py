@@ -71,7 +71,7 @@ def check_rows(
 def check_values(estimator, X, rows, *, quiet=False):
     """Refuse NaN and infinity; warn of values outside [0, 1] unless `quiet`.
 
-    Bernoulli units cannot mean values outside [0, 1].
+    Bernoulli units cannot represent values outside [0, 1].
     """
     if not rows.finite:
         refuse_not_finite(estimator, X)
@@ -293,6 +293,14 @@ def nan_for_na(labels):
 def input_names(estimator, names):
     """Names of the features, as `get_feature_names_out` takes them."""
     return _check_feature_names_in(estimator, names)
+
+
+def with_missing(estimator, X, mask):
+    """X with NaN where `mask`, if there is one, says that values are missing."""
+    if mask is None:
+        return X
+    check_names(estimator, mask, "mask")
+    return np.where(check_mask(mask, X.shape, "mask"), X.dtype.type(np.nan), X)
 
 
 def check_mask(mask, shape, name):

@@ -328,7 +328,7 @@ def _enumerate(layers):
 
 
 def _enumerate_units(layers):
-    """The same for units of any kinds, one layer of which has finitely many states."""
+    """The same for units of any kind, one layer of which has finitely many states."""
     if not can_enumerate(layers):
         raise ValueError(
             f"Neither layer has at most 2^{MOST_STATE_BITS} states, which could be "
@@ -369,7 +369,7 @@ def _ais(model, betas, n_runs, reverse, rng):
 
 
 def _ais_of_units(model, betas, n_runs, reverse, rng):
-    """Annealed importance sampling for units of any kinds."""
+    """Annealed importance sampling for units of any kind."""
     layers = layers_of(model)
     path = UnitPath(layers, base_layer(model, layers))
     start_key, key, back_key, gibbs_key = (random_key(rng) for _ in range(4))

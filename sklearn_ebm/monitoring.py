@@ -278,6 +278,13 @@ def enter_epoch(model, entry, words):
         print_iteration(title(model), model.n_iter_, text)
 
 
+def train_epoch(model, run, rates, averaging, words):
+    """Do one pass of a run over its data, and enter it in the history of the model."""
+    entry = run.epoch(model._state["key"], rates, averaging)
+    enter_epoch(model, entry, words)
+    run.stopping.see(entry, model.n_iter_, run.measured)
+
+
 def print_iteration(name, number, text):
     """Print the line of an iteration of a model of this name."""
     print(f"[{name}] Iteration {number}, {text}", flush=True)
@@ -300,61 +307,3 @@ def machine_in_words(entry):
             f"(least {entry['least_swap_rate']:.2f})"
         )
     return text
-
-
-# ---- When to stop ----
-
-
-class Stopping:
-    """Early stopping: remembers the best epoch, and when to give up.
-
-    Parameters
-    ----------
-    monitor : str
-        What is watched: "free_energy_gap", or a number that should rise on held-out
-        rows, such as "pseudo_likelihood". An epoch is the best one so far if that
-        number is the highest; it is progress if it is higher by more than `tol`.
-        Where two have the same "accuracy", as few rows soon have, their log-likelihoods
-        say which is better. With the gap an epoch is both, as long as the gap is within
-        `tol` of the lowest.
-
-    tol : float
-        Tolerance in nats a row.
-
-    patience : int
-        Number of epochs in a row without progress after which the training ends.
-
-    Attributes
-    ----------
-    best : dict or None
-        "n_iter" and "parameters" of the best epoch.
-
-    done : bool
-        Whether to stop.
-    """
-
-    def __init__(self, monitor, tol, patience):
-        self.monitor, self.tol, self.patience = monitor, tol, patience
-        self.lowest, self.waited, self.best = (np.inf,), 0, None
-
-    @property
-    def done(self):
-        return self.waited >= self.patience
-
-    def see(self, entry, n_iter, parameters):
-        """Take note of an epoch. Numbers that are NaN are never progress."""
-        if self.monitor != "free_energy_gap":
-            losses = (-entry[f"validation_{self.monitor}"],)
-            if self.monitor == "accuracy":
-                losses += (-entry["validation_log_likelihood"],)
-            best = losses < self.lowest
-            # (Not strict: at first there is but one number to beat.)
-            pairs = zip(losses, self.lowest, strict=False)
-            progress = best and any(new < old - self.tol for new, old in pairs)
-        else:
-            losses = (entry["free_energy_gap"],)
-            best = progress = losses[0] <= min(self.lowest, losses)[0] + self.tol
-        if best:
-            self.best = {"n_iter": n_iter, "parameters": parameters}
-        self.lowest = min(self.lowest, losses)
-        self.waited = 0 if progress else self.waited + 1

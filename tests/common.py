@@ -45,7 +45,7 @@ from sklearn_ebm import (
     SparseCoding,
 )
 
-BOLTZMANN_ESTIMATORS = [
+BERNOULLI_RBMS = [
     BernoulliRBM(n_components=4, n_iter=3, random_state=0),
     BernoulliRBM(
         n_components=4,
@@ -156,7 +156,7 @@ IMPUTERS = [
 # A new estimator joins by being added here: all that is promised of every
 # estimator is then tested of it, as far as it has the methods.
 PUBLIC_ESTIMATORS = [
-    *BOLTZMANN_ESTIMATORS,
+    *BERNOULLI_RBMS,
     RBM(4, n_iter=3, random_state=0),
     RBM(4, visible="spin", hidden="gaussian", n_iter=3, random_state=0),
     RBM(4, visible="gaussian", missing="latent", n_iter=3, random_state=0),
@@ -276,7 +276,7 @@ VARIANTS = {
 }
 
 every_estimator = pytest.mark.parametrize("estimator", BRIEF_ESTIMATORS, ids=name_of)
-every_rbm = pytest.mark.parametrize("estimator", BOLTZMANN_ESTIMATORS, ids=name_of)
+every_bernoulli_rbm = pytest.mark.parametrize("estimator", BERNOULLI_RBMS, ids=name_of)
 
 
 # ---- What every estimator can do ----

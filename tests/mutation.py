@@ -55,6 +55,7 @@ TESTS = (
 LISTS = ["_simd", "_panels", "_rows", "_gibbs", "_trainer", "_ais"]
 REBUILD = {
     "_gibbs.pxd": ["_trainer", "_unit_trainer", "_classifier"],
+    "_minibatches.pyx": ["_minibatches", "_trainer", "_unit_trainer", "_classifier"],
     "_rows.pxd": ["_trainer", "_classifier"],
     "_vectors.pxd": ["_excess", "_classifier", "_class_scores"],
     "_simd.h": LISTS,
@@ -1459,8 +1460,8 @@ MUTATIONS = [
     Mutation(
         "net: the last epoch is kept instead of the best",
         "boltzmann/_fine_tuned.py",
-        '[p.copy() for p in best["parameters"]]',
-        "[p.copy() for p in run.params]",
+        '(best["parameters"] if best else run.params)',
+        "run.params",
     ),
     # ---- Deep machines ----
     Mutation(
@@ -1629,7 +1630,7 @@ MUTATIONS = [
     ),
     Mutation(
         "of epochs with one accuracy the first is kept",
-        "monitoring.py",
+        "_stopping.py",
         "losses += (-entry",
         "losses += (0 * entry",
         tests=("tests/test_monitoring.py",),
@@ -1740,8 +1741,8 @@ MUTATIONS = [
     Mutation(
         "deep: chains of a turned machine begin anywhere",
         "boltzmann/_upper_rbm.py",
-        "len(states) != n_chains:",
-        "len(states) == n_chains:",
+        "if states is None:",
+        "if states is not None:",
     ),
     Mutation(
         "deep: a folded machine turned the wrong way",
@@ -2089,21 +2090,21 @@ MUTATIONS = [
     ),
     Mutation(
         "epochs: chains begin anew",
-        "boltzmann/_trained.py",
-        "if chains is not None and len(chains) == n_chains:",
-        "if False:",
+        "boltzmann/_starts.py",
+        "return None if chains is None or len(chains) != n_chains else chains",
+        "return None",
         tests=("tests/test_training.py", "tests/test_going_on.py"),
     ),
     Mutation(
         "epochs: a loss within the tolerance is progress",
-        "monitoring.py",
+        "_stopping.py",
         "any(new < old - self.tol for",
         "any(new < old + self.tol for",
         tests=("tests/test_monitoring.py",),
     ),
     Mutation(
         "epochs: patience does not begin anew",
-        "monitoring.py",
+        "_stopping.py",
         "self.waited = 0 if progress else self.waited + 1",
         "self.waited = self.waited + 1",
         tests=("tests/test_monitoring.py",),

@@ -1,4 +1,4 @@
-"""Plain NumPy twins of units of any kinds and of their trainer.
+"""Plain NumPy twins of units of any kind and of their trainer.
 
 A machine here is a tuple (weights (n_visible, n_hidden), hidden biases, visible
 biases, logarithms of the variances of the visible units), all in float64.

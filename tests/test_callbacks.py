@@ -9,11 +9,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from common import (
-    BOLTZMANN_ESTIMATORS,
+    BERNOULLI_RBMS,
     assert_same,
     assert_same_model,
+    every_bernoulli_rbm,
     every_estimator,
-    every_rbm,
     labels_for,
     outputs,
 )
@@ -69,7 +69,7 @@ def callbacks():
     pytest.importorskip("sklearn.callback", reason="scikit-learn has no callbacks yet")
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_callback_sees_every_epoch_and_changes_nothing(estimator, digits, callbacks):
     recorder = Recorder()
     model = clone(estimator).set_params(n_iter=4).set_callbacks(recorder)
@@ -80,7 +80,7 @@ def test_callback_sees_every_epoch_and_changes_nothing(estimator, digits, callba
     assert_same_model(model, clone(estimator).set_params(n_iter=4).fit(digits[:100]))
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_callback_stops_at_the_model_of_its_epoch(estimator, digits, callbacks):
     estimator = clone(estimator).set_params(learning_rate_schedule="constant")
     recorder = Recorder(stop_at=2)
@@ -91,7 +91,7 @@ def test_callback_stops_at_the_model_of_its_epoch(estimator, digits, callbacks):
     assert_same_model(model, clone(estimator).set_params(n_iter=2).fit(digits[:100]))
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_interrupt_leaves_the_model_of_its_epoch(estimator, digits, callbacks):
     estimator = clone(estimator).set_params(learning_rate_schedule="constant")
     recorder = Recorder(interrupt_at=2)
@@ -102,7 +102,7 @@ def test_interrupt_leaves_the_model_of_its_epoch(estimator, digits, callbacks):
     assert_same_model(model, clone(estimator).set_params(n_iter=2).fit(digits[:100]))
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_callback_gets_a_fitted_estimator(estimator, digits, callbacks):
     estimator = clone(estimator).set_params(learning_rate_schedule="constant")
     recorder = Recorder(look=lambda fitted: outputs(fitted, digits[:50]))
@@ -113,7 +113,7 @@ def test_callback_gets_a_fitted_estimator(estimator, digits, callbacks):
     assert len(recorder.seen) == 3
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_estimator_kept_by_a_callback_stays_what_it_was(estimator, digits, callbacks):
     recorder = Recorder(look=lambda fitted: fitted)
     model = clone(estimator).set_callbacks(recorder).fit(digits[:100])
@@ -140,7 +140,7 @@ def test_estimator_kept_by_a_callback_can_go_on(estimator, digits, callbacks):
     assert_same_model(recorder.seen[0], first)
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_sampling_in_a_callback_changes_nothing(estimator, digits, callbacks):
     def draw(fitted):
         fitted.gibbs(digits[:5])
@@ -152,7 +152,7 @@ def test_sampling_in_a_callback_changes_nothing(estimator, digits, callbacks):
     assert_same(model.gibbs(digits[:5]), wanted.gibbs(digits[:5]))
 
 
-@every_rbm
+@every_bernoulli_rbm
 @pytest.mark.parametrize("propagated", [True, False])
 def test_callbacks_in_a_pipeline(estimator, propagated, digits, labels, callbacks):
     def look(fitted):
@@ -281,7 +281,7 @@ def progress_bar(callbacks):
     return ProgressBar(max_propagation_depth=None)
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_progress_bar_changes_nothing(estimator, digits, progress_bar, capsys):
     model = clone(estimator).set_callbacks(progress_bar).fit(digits[:100])
     assert_same_model(model, clone(estimator).fit(digits[:100]))
@@ -300,7 +300,7 @@ def test_progress_bar_of_a_deep_network(digits, progress_bar, capsys):
 
 
 def test_progress_bar_of_an_early_stop(digits, progress_bar, capsys):
-    model = clone(BOLTZMANN_ESTIMATORS[0]).set_params(n_iter=100, early_stopping=True)
+    model = clone(BERNOULLI_RBMS[0]).set_params(n_iter=100, early_stopping=True)
     model.set_params(learning_rate=1e-6, tol=1.0).set_callbacks(progress_bar)
     assert model.fit(digits[:100]).n_iter_ < 100
     assert "100%" in capsys.readouterr().out
@@ -311,7 +311,7 @@ def test_progress_bar_of_a_pipeline(digits, labels, progress_bar, capsys):
     pipeline = Pipeline(
         [
             ("scale", MinMaxScaler()),
-            ("rbm", clone(BOLTZMANN_ESTIMATORS[0])),
+            ("rbm", clone(BERNOULLI_RBMS[0])),
             ("classify", LogisticRegression()),
         ]
     )
@@ -319,9 +319,7 @@ def test_progress_bar_of_a_pipeline(digits, labels, progress_bar, capsys):
     printed = capsys.readouterr().out
     assert "Pipeline - fit" in printed
     assert "BernoulliRBM - fit" in printed
-    plain = clone(BOLTZMANN_ESTIMATORS[0]).fit(
-        MinMaxScaler().fit_transform(digits[:100])
-    )
+    plain = clone(BERNOULLI_RBMS[0]).fit(MinMaxScaler().fit_transform(digits[:100]))
     assert_same_model(pipeline["rbm"], plain)
 
 
@@ -330,13 +328,13 @@ def test_progress_bar_of_a_pipeline(digits, labels, progress_bar, capsys):
 def test_progress_bar_of_a_grid_search(n_jobs, digits, progress_bar, capsys):
     grid = {"n_components": [2, 5]}
     search = GridSearchCV(
-        clone(BOLTZMANN_ESTIMATORS[0]), grid, cv=2, n_jobs=n_jobs, error_score="raise"
+        clone(BERNOULLI_RBMS[0]), grid, cv=2, n_jobs=n_jobs, error_score="raise"
     )
     search.set_callbacks(progress_bar).fit(digits[:100])
     printed = capsys.readouterr().out
     assert "GridSearchCV - fit" in printed
     assert "BernoulliRBM - fit" in printed
-    wanted = clone(BOLTZMANN_ESTIMATORS[0]).set_params(**search.best_params_)
+    wanted = clone(BERNOULLI_RBMS[0]).set_params(**search.best_params_)
     assert_same(
         outputs(search.best_estimator_, digits[:5]),
         outputs(wanted.fit(digits[:100]), digits[:5]),
@@ -346,7 +344,7 @@ def test_progress_bar_of_a_grid_search(n_jobs, digits, progress_bar, capsys):
 # ---- Stops ----
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_model_stopped_by_a_callback_is_usable(estimator, digits, callbacks):
     model = clone(estimator).set_params(n_iter=6).set_callbacks(Recorder(stop_at=2))
     model.fit(digits[:100])
@@ -359,9 +357,7 @@ def test_model_stopped_by_a_callback_is_usable(estimator, digits, callbacks):
 
 
 def test_callback_stops_an_early_stopping_fit_at_its_best_model(digits, callbacks):
-    estimator = clone(BOLTZMANN_ESTIMATORS[0]).set_params(
-        n_iter=100, early_stopping=True
-    )
+    estimator = clone(BERNOULLI_RBMS[0]).set_params(n_iter=100, early_stopping=True)
     estimator.set_params(learning_rate=1e-6, tol=0.0, n_iter_no_change=100)
 
     def look(fitted):
@@ -395,7 +391,7 @@ def training_monitor(callbacks):
     return TrainingMonitor
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_monitor_logs_the_history(estimator, digits, training_monitor):
     monitor = training_monitor()
     model = clone(estimator).set_callbacks(monitor).fit(digits[:100])
@@ -426,7 +422,7 @@ def test_monitor_logs_passes_of_sparse_coding(batch_size, digits, training_monit
 
 def test_monitor_logs_a_score(digits, training_monitor):
     held_out = digits[100:200]
-    estimator = BOLTZMANN_ESTIMATORS[0]
+    estimator = BERNOULLI_RBMS[0]
     for scoring in (first_weight, two_scores, lambda model, X: model.score(held_out)):
         monitor = training_monitor(scoring)
         model = clone(estimator).set_callbacks(monitor).fit(digits[:100])
@@ -445,7 +441,7 @@ def test_monitor_logs_a_score(digits, training_monitor):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_monitor_of_a_grid_search(n_jobs, digits, training_monitor):
     monitor = training_monitor(two_scores)
-    rbm = clone(BOLTZMANN_ESTIMATORS[0]).set_callbacks(monitor)
+    rbm = clone(BERNOULLI_RBMS[0]).set_callbacks(monitor)
     grid = {"n_components": [2, 5]}
     search = GridSearchCV(rbm, grid, cv=2, n_jobs=n_jobs, error_score="raise")
     search.fit(digits[:100])
@@ -458,7 +454,7 @@ def test_monitor_of_a_grid_search(n_jobs, digits, training_monitor):
 
 def test_monitor_in_a_pipeline(digits, labels, training_monitor):
     monitor = training_monitor()
-    rbm = clone(BOLTZMANN_ESTIMATORS[0]).set_callbacks(monitor)
+    rbm = clone(BERNOULLI_RBMS[0]).set_callbacks(monitor)
     steps = [("scale", MinMaxScaler()), ("rbm", rbm), ("end", LogisticRegression())]
     pipeline = Pipeline(steps).fit(digits[:100], labels[:100])
     scores = [epoch["pseudo_likelihood"] for epoch in monitor.get_logs().data]
@@ -484,3 +480,26 @@ def test_callbacks_get_the_data_as_they_were_given(callbacks):
         model.set_params(n_iter=2, random_state=0).set_callbacks(monitor).fit(data)
         last = monitor.get_logs().data[-1]
         assert last["score"] == model.score(data)
+
+
+class Witness(Recorder):
+    """Keeps the data that the fit of the estimator itself tells of."""
+
+    def on_fit_task_begin(self, estimator, context, *, X=None, y=None):
+        self.seen.append((estimator, X, y))
+
+
+@every_estimator
+def test_callbacks_of_every_fit_get_what_was_given(estimator, digits, callbacks):
+    if not hasattr(estimator, "set_callbacks"):
+        pytest.skip("it takes no callbacks")
+    X, y = digits[:60].tolist(), labels_for(estimator, digits[:60])
+    y = [part.tolist() for part in y]
+    witness = Witness()
+    model = clone(estimator).set_callbacks(witness)
+    model.fit(X, *y)
+    told = [(X_, y_) for owner, X_, y_ in witness.seen if owner is model]
+    assert told
+    for X_, y_ in told:
+        assert X_ is X
+        assert y_ is (y[0] if y else None)

@@ -386,7 +386,8 @@ def test_discriminative_gradient_is_that_of_the_log_likelihood(shape, kind):
         assert abs(found - slope) <= 1e-6 * max(scale, 1e-3), CLASSIFIER_PARAMETERS[
             number
         ]
-    assert trainer.seen()[0] == pytest.approx(log_likelihood(parameters), rel=1e-12)
+    seen = trainer.seen()["log_likelihood"]
+    assert seen == pytest.approx(log_likelihood(parameters), rel=1e-12)
 
 
 # (rows, chains or None for CD, sweeps, share of unknown labels)

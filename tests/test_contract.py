@@ -30,8 +30,8 @@ from common import (
     assert_same_model,
     brief,
     draws,
+    every_bernoulli_rbm,
     every_estimator,
-    every_rbm,
     few_samples,
     fit,
     fitted,
@@ -230,7 +230,7 @@ def test_damaged_components_are_refused(estimator):
         pickle.loads(pickle.dumps(model))
 
 
-@every_rbm
+@every_bernoulli_rbm
 @pytest.mark.parametrize(
     "name", ["components_", "intercept_hidden_", "intercept_visible_"]
 )
@@ -277,7 +277,7 @@ def test_bits_become_the_same_dtype_up_and_down(estimator, binary_digits):
             assert model.inverse_transform((H > 0.5).astype(dtype)).dtype == H.dtype
 
 
-@every_rbm
+@every_bernoulli_rbm
 @pytest.mark.parametrize("model_dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("data_dtype", [np.float32, np.float64, np.bool_, np.uint8])
 def test_partial_fit_keeps_the_dtype_of_the_model(
@@ -289,7 +289,7 @@ def test_partial_fit_keeps_the_dtype_of_the_model(
         assert getattr(model, name).dtype == model_dtype, name
 
 
-@every_rbm
+@every_bernoulli_rbm
 @pytest.mark.parametrize("dtype", [np.bool_, np.uint8])
 def test_bits_give_the_model_of_float32(estimator, dtype, binary_digits):
     X = binary_digits[:150].astype(dtype)
@@ -369,7 +369,7 @@ def test_names_out_and_set_output(estimator, digits):
     np.testing.assert_allclose(again.to_numpy(), wanted, rtol=1e-10, atol=1e-10)
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_set_output_leaves_the_visible_space_alone(estimator, digits):
     pytest.importorskip("pandas")
     model = fit(clone(estimator), digits[:75]).set_output(transform="pandas")
@@ -394,14 +394,14 @@ def test_same_seed_same_model(estimator, digits):
     assert_same_model(fit(first, digits[:100]), again)
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_other_seed_other_model(estimator, digits):
     first = clone(estimator).set_params(random_state=3).fit(digits[:100])
     other = clone(estimator).set_params(random_state=4).fit(digits[:100])
     assert not np.array_equal(other.components_, first.components_)
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_random_state_instance_goes_on(estimator, digits):
     rng = np.random.RandomState(0)
     model = clone(estimator).set_params(random_state=rng)
@@ -459,7 +459,7 @@ def test_verbose_prints_a_line_an_iteration(estimator, digits, capsys):
     assert_same(outputs(model, digits[:150]), outputs(quiet, digits[:150]))
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_verbose_adds_to_the_history_only(estimator, digits):
     quiet = fit(clone(estimator), digits[:600])
     model = clone(estimator).set_params(verbose=1).fit(digits[:600])
@@ -470,7 +470,7 @@ def test_verbose_adds_to_the_history_only(estimator, digits):
     assert_same_model(model, quiet)
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_history_has_an_entry_an_epoch(estimator, digits):
     model = clone(estimator).set_params(n_iter=4, verbose=1).fit(digits[:100])
     assert model.n_iter_ == 4
@@ -523,7 +523,7 @@ def test_grid_search_needs_no_scorer(estimator, digits):
     assert search.score(X, *y) == search.best_estimator_.score(X, *y)
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_grid_search_finds_the_number_of_components(estimator, digits):
     grid = {"n_components": [1, 16]}
     estimator = clone(estimator).set_params(n_iter=10)

@@ -123,7 +123,8 @@ class Case:
             self.trainer.start_velocity()
             self.twin.velocity = 0.0, 0.0, 0.0
         self.order = rng.permutation(n_rows)
-        self.rates = rng.uniform(0.02, 0.1, self.trainer.n_batches)
+        n_batches = -(-n_rows // self.trainer.batch_size)
+        self.rates = rng.uniform(0.02, 0.1, n_batches)
 
     def run(self, n_threads=1):
         self.trainer.begin_epoch(self.order, self.rates)

@@ -469,7 +469,7 @@ def by_trainer(small, start, n_steps, kind, seed, *, n_gibbs_steps=1):
         visible_offset=0.3,
         hidden_offset=0.5,
     )
-    rates = np.zeros(trainer.n_batches)
+    rates = np.zeros(-(-X.shape[0] // trainer.batch_size))
     sweeps = n_steps * trainer.n_passes
     trainer.begin_epoch(np.arange(X.shape[0]), rates)
     trainer.run(0, sweeps)

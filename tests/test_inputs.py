@@ -20,8 +20,8 @@ from common import (
     assert_same,
     assert_same_model,
     draws,
+    every_bernoulli_rbm,
     every_estimator,
-    every_rbm,
     fit,
     fitted,
     fitted_state,
@@ -83,7 +83,7 @@ CSR_FORMS = {
 
 
 @pytest.mark.thinned(5)
-@every_rbm
+@every_bernoulli_rbm
 @pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.bool_, np.uint8])
 @pytest.mark.parametrize("form", CSR_FORMS)
@@ -105,14 +105,14 @@ def test_csr_gives_the_model_of_the_dense_array(
     assert_same((X.data, X.indices, X.indptr), parts)
 
 
-@every_rbm
+@every_bernoulli_rbm
 @pytest.mark.parametrize("format", ["csc", "coo", "lil", "dok"])
 def test_other_sparse_formats_are_converted(estimator, format, digits):
     X = sp.csr_array(digits[:75]).asformat(format)
     assert_same_model(fit(clone(estimator), X), fit(clone(estimator), digits[:75]))
 
 
-@every_rbm
+@every_bernoulli_rbm
 @pytest.mark.parametrize("container", [np.array, sp.csr_array])
 def test_rows_and_columns_of_zeros(estimator, container):
     X = np.zeros((20, 7), dtype=np.float32)
@@ -162,7 +162,7 @@ LAYOUTS = {
 }
 
 
-@every_rbm
+@every_bernoulli_rbm
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.bool_, np.uint8])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layout_does_not_matter(estimator, dtype, layout, digits, tmp_path):
@@ -193,7 +193,7 @@ def test_read_only_and_mapped_data(estimator, dtype, digits, tmp_path):
         assert_same(list(states(LAYOUTS[layout](plain, tmp_path))), wanted, layout)
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_read_only_csr(estimator, digits):
     X = sp.csr_array(digits[:75])
     for array in (X.data, X.indices, X.indptr):
@@ -267,7 +267,7 @@ def _mixed_rows(digits, dtype):
     ).astype(dtype)
 
 
-@every_rbm
+@every_bernoulli_rbm
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("subset", SUBSETS)
 def test_rows_are_independent(estimator, dtype, subset, digits):

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from common import draws, every_rbm, go_on, interrupted_after, outputs, soon_interrupted
+from common import (
+    draws,
+    every_bernoulli_rbm,
+    go_on,
+    interrupted_after,
+    outputs,
+    soon_interrupted,
+)
 from sklearn_ebm import DBMTransformer
 from sklearn_ebm._units import Kind
 from tables import SPECS, mixed_rbm, table
@@ -40,7 +47,7 @@ def bits(shape):
     return X
 
 
-@every_rbm
+@every_bernoulli_rbm
 @pytest.mark.parametrize("case", LONG_FITS)
 def test_interrupt_is_heard_and_leaves_a_usable_model(estimator, case):
     shape, parameters = LONG_FITS[case]
@@ -59,7 +66,7 @@ def test_interrupt_is_heard_and_leaves_a_usable_model(estimator, case):
     assert model.fit(X[:200]).n_iter_ == done + 1
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_history_is_right_wherever_the_interrupt_falls(estimator, digits):
     model = clone(estimator).set_params(n_iter=10**7, warm_start=True)
     model.partial_fit(digits[:10])
@@ -72,7 +79,7 @@ def test_history_is_right_wherever_the_interrupt_falls(estimator, digits):
         assert np.isfinite(model.components_).all()
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_interrupted_partial_fit(estimator):
     shape, parameters = LONG_FITS["one long epoch"]
     X = bits(shape)

@@ -35,7 +35,8 @@ from sklearn_ebm import (
     MultimodalDBM,
     RBMClassifier,
 )
-from sklearn_ebm.monitoring import DEAR_ROWS, MONITOR_ROWS, Stopping
+from sklearn_ebm._stopping import Stopping
+from sklearn_ebm.monitoring import DEAR_ROWS, MONITOR_ROWS
 
 CHEAP = {"learning_rate", "seconds", "weight_norm"}
 UNIT_DEAR = {"reconstruction_error", "hidden_activity", "saturation"}

@@ -533,7 +533,7 @@ def test_arguments_of_sample(digits, labels):
         ({"y": [1, 2]}, "y must be 3 labels, one a row, got shape (2,)"),
         ({"init": digits[:2]}, "init has 2 rows, but n_samples=3"),
         ({"init": digits[:3, :5]}, "init has 5 columns"),
-        ({"n_gibbs_steps": 0}, "n_gibbs_steps must be an integer >= 1"),
+        ({"n_gibbs_steps": -1}, "n_gibbs_steps must be an integer >= 0"),
     ]:
         with pytest.raises(ValueError, match=re.escape(message)):
             model.sample(3, **arguments)

@@ -13,7 +13,8 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from common import all_states, assert_same
-from sklearn_ebm import RBM, RBMImputer
+from sklearn_ebm import RBMImputer
+from sklearn_ebm._training import Run
 from sklearn_ebm.boltzmann import imputer as module
 from sklearn_ebm.units import Gaussian, Mixed
 
@@ -459,14 +460,15 @@ def test_several_draws_from_one_fit(mark, table):
 
 
 def test_interrupted_fit_leaves_a_usable_model(table, monkeypatch):
-    train, epochs = RBM._train_epoch, []
+    train, epochs = Run.epoch, []
 
     def interrupt(self, *args):
         if len(epochs) == 2:
             raise KeyboardInterrupt
         epochs.append(train(self, *args))
+        return epochs[-1]
 
-    monkeypatch.setattr(RBM, "_train_epoch", interrupt)
+    monkeypatch.setattr(Run, "epoch", interrupt)
     imputer = quick(n_iter=10)
     with pytest.raises(KeyboardInterrupt):
         imputer.fit(table)

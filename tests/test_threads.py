@@ -17,8 +17,8 @@ from common import (
     assert_same,
     assert_same_model,
     draws,
+    every_bernoulli_rbm,
     every_estimator,
-    every_rbm,
     fit,
     fitted,
     fitted_state,
@@ -81,7 +81,7 @@ def test_joblib_workers_give_the_model_of_the_main_thread(backend):
         assert_same_model(model, wanted)
 
 
-@every_rbm
+@every_bernoulli_rbm
 def test_reading_from_several_threads(estimator, digits):
     model = clone(estimator).set_params(n_components=64).fit(digits)
     parts = [digits[start::5] for start in range(5)] * 4

@@ -94,11 +94,12 @@ def check_training(
             units, KEY, dtype, X.shape[1], trainer.batch_size, seldom=True
         )
     order = rng.permutation(X.shape[0])
-    rates = rng.uniform(0.5, 1, trainer.n_batches)
+    n_batches = -(-len(order) // batch_size)
+    rates = rng.uniform(0.5, 1, n_batches)
     trainer.start_average(spacing)
     seen = []
-    n_steps = np.resize(n_gibbs_steps, trainer.n_batches)
-    for batch in range(trainer.n_batches):
+    n_steps = np.resize(n_gibbs_steps, n_batches)
+    for batch in range(n_batches):
         trainer.n_gibbs_steps = n_steps[batch]
         twin = twin_of(
             trainer,
@@ -409,7 +410,7 @@ def test_training_in_pieces(batch_size, n_chains, kind, dtype):
         trainer, _ = make_trainer(
             X, machine, chains, generator(21), batch_size=batch_size, n_gibbs_steps=2
         )
-        assert trainer.n_batches * trainer.sweeps_per_batch == n_sweeps
+        assert 3 * trainer.sweeps_per_batch == n_sweeps
         trainer.momentum = 0.5
         trainer.start_velocity()
         trainer.start_average()

@@ -1,4 +1,4 @@
-"""Machines of units of any kinds: their chains, free energies and partition functions.
+"""Machines of units of any kind: their chains, free energies and partition functions.
 
 Models small enough for every law to be summed or integrated.
 """

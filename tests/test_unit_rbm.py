@@ -1,4 +1,4 @@
-"""Estimators with units of any kinds: RBM and GaussianRBM."""
+"""Estimators with units of any kind: RBM and GaussianRBM."""
 
 import pickle
 import warnings

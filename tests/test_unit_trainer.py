@@ -1,4 +1,4 @@
-"""The trainer of units of any kinds against its plain NumPy twin and the likelihood."""
+"""The trainer of units of any kind against its plain NumPy twin and the likelihood."""
 
 import numpy as np
 import pytest
@@ -178,7 +178,8 @@ class Case:
             self.trainer.start_velocity()
             self.twin.velocity = 0.0, 0.0, 0.0
         self.order = rng.permutation(n_rows)
-        self.rates = rng.uniform(0.02, 0.1, self.trainer.n_batches)
+        n_batches = -(-n_rows // self.trainer.batch_size)
+        self.rates = rng.uniform(0.02, 0.1, n_batches)
 
     def batches(self):
         size = self.trainer.batch_size
@@ -446,8 +447,8 @@ def test_weights_between_unbounded_layers_stay_small(visible, hidden):
     trainer.unbounded, trainer.clip, trainer.offset_rate = True, 1.0, 0.0
     norms = []
     for _ in range(8):
-        trainer.begin_epoch(case.order, np.full(trainer.n_batches, 0.1))
-        for batch in range(trainer.n_batches):
+        trainer.begin_epoch(case.order, np.full(20, 0.1))
+        for batch in range(20):
             trainer.run(batch, batch + 1)
             components, *_, log_variance = trainer.parameters()
             weights = components * np.exp(-log_variance / 2)
@@ -463,7 +464,7 @@ def test_weights_of_bounded_units_are_not_scaled():
     case = Case("mixed", hidden, scale=1.0, learned=False)
     before, *_, log_variance = case.trainer.parameters()
     case.trainer.unbounded, case.trainer.offset_rate = True, 0.0
-    case.trainer.begin_epoch(case.order, np.zeros(case.trainer.n_batches))
+    case.trainer.begin_epoch(case.order, np.zeros(len(case.rates)))
     case.trainer.run(0, 1)
     after = case.trainer.parameters()[0]
     block = np.ix_(np.arange(N_HIDDEN) >= 2, case.gaussian)

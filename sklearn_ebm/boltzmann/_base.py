@@ -29,6 +29,8 @@ class FittedRBM(Sampling, Transformer):
     `random_state`.
     """
 
+    _takes_sparse = True
+
     def transform(self, X):
         """Compute the probabilities of the hidden units, p(h=1|v=X).
 
@@ -286,7 +288,6 @@ class FittedRBM(Sampling, Transformer):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing == "latent"
         return tags
 

@@ -112,7 +112,7 @@ class Columns:
         return any(unit is None for _, _, unit in self.runs)
 
     def check(self, estimator, X, *, quiet=False):
-        """Warn of values that the units cannot mean, unless `quiet`.
+        """Warn of values that the units cannot represent, unless `quiet`.
 
         Refuses numbers that are not codes, and blocks that are missing in part.
         """
@@ -357,7 +357,7 @@ def _check_codes(X, column, most):
 
 
 def _warn_of_values(estimator, X, start, stop, unit):
-    """Warn of values in some columns that these units cannot mean."""
+    """Warn of values in some columns that these units cannot represent."""
     low, high = RANGES[unit.kind]
     least, largest = _range(X, start, stop)
     if least < low - ROUNDING or largest > high + ROUNDING:

@@ -68,6 +68,8 @@ class FineTuned(CallbackSupportMixin, Transformer):
     which that of "sgd" falls with the units of a layer.
     """
 
+    _takes_sparse = True
+
     _parameter_constraints: dict = {
         "hidden_layer_sizes": LAYER_SIZES,
         "visible": [StrOptions({"bernoulli", "gaussian"})],
@@ -407,7 +409,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
                 **given,
                 reconstruction_attributes=lambda: self._fitted(run),
             )
-            return stop or run.done
+            return stop or run.stopping.done
 
         if self._solver == "lbfgs":
             if self.n_iter:
@@ -428,10 +430,9 @@ class FineTuned(CallbackSupportMixin, Transformer):
     def _fitted(self, run):
         """Return the attributes that a run has arrived at."""
         fitted = {"_state": self._state | run.state()}
-        best = run.best or {"parameters": run.params, "n_iter": self.n_iter_}
-        params = [p.copy() for p in best["parameters"]]
-        if run.stopping is not None:
-            fitted["best_n_iter_"] = best["n_iter"]
+        best = run.stopping.best
+        params = [p.copy() for p in (best["parameters"] if best else run.params)]
+        fitted |= run.stopping.fitted(self.n_iter_)
         return fitted | self._public(params, self._state)
 
     def _public(self, params, state):
@@ -490,7 +491,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
 
     def _read(self, X, reset=False):
         """Validate data: X, and its `Rows`."""
-        # (Values that the visible units cannot mean are the pretraining's affair.)
+        # (Values that the visible units cannot represent are the pretraining's affair.)
         return check_rows(self, X, reset=reset, quiet=True)
 
     def _inputs(self, X, training=False):
@@ -522,7 +523,6 @@ class FineTuned(CallbackSupportMixin, Transformer):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
 

@@ -9,8 +9,8 @@ from .._machines import some_rows
 from .._network import Adam, Descent, Momentum, minimise, outputs
 from .._openmp import effective_n_threads
 from .._pacer import Pacer
+from .._stopping import NoStopping, Stopping
 from .._training import epoch_order
-from ..monitoring import Stopping
 
 
 class FineTuning:
@@ -48,7 +48,7 @@ class FineTuning:
         )
         self.n_batches = -(-len(division.training) // model.batch_size)
         self.pacer = Pacer(effective_n_threads())
-        self.stopping = None
+        self.stopping = NoStopping()
         if model.early_stopping:
             self.stopping = Stopping(model._monitor, model.tol, model.n_iter_no_change)
             self.held_out = X[division.held_out], targets[division.held_out]
@@ -89,7 +89,7 @@ class FineTuning:
 
     def measure(self):
         """Return what the rows held out say."""
-        if self.stopping is None:
+        if not self.model.early_stopping:
             return {}
         X, targets = self.held_out
         network = self.model._network(self.model._state)
@@ -97,17 +97,8 @@ class FineTuning:
 
     def see(self, entry, n_iter):
         """Take note of what has been entered as epoch n_iter."""
-        if self.stopping is not None:
+        if self.model.early_stopping:
             self.stopping.see(entry, n_iter, [p.copy() for p in self.params])
-
-    @property
-    def best(self):
-        """The best epoch, or None where the last one is to be kept."""
-        return None if self.stopping is None else self.stopping.best
-
-    @property
-    def done(self):
-        return self.stopping is not None and self.stopping.done
 
     def state(self):
         """Return what another run needs to go on."""

@@ -24,7 +24,7 @@ from ._sampling import OwnDraws
 # Rows whose hidden fields are held at a time.
 CHUNK = 2000
 # What draws by NumPy are for: labels, and first states (part of their seeds).
-DRAW_LABEL, DRAW_START = 4, 5
+LABELS, FIRST_STATES = 4, 5
 
 
 class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
@@ -34,6 +34,8 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
     `label_components_`, the intercepts and `visible_mean_`, and has the parameter
     `random_state`.
     """
+
+    _takes_sparse = True
 
     def transform(self, X):
         """Compute the probabilities of the hidden units, p(h=1|v=X).
@@ -153,9 +155,9 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
         NotFittedError
             If the model has not been fitted.
         ValueError
-            If `n_samples` or `n_gibbs_steps` is less than 1; `y` or `init` have other
-            than `n_samples` rows; `y` has labels that are not in `classes_`; or `init`
-            has other features than in `fit`, or values that are not finite.
+            If `n_samples` is less than 1, or `n_gibbs_steps` than 0; `y` or `init` have
+            other than `n_samples` rows; `y` has labels that are not in `classes_`; or
+            `init` has other features than in `fit`, or values that are not finite.
         TypeError
             If a number is no integer, or `init` holds dates or times.
 
@@ -174,7 +176,7 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
             given = [each for each in (y, init) if np.ndim(each) > 0]
             n_samples = np.shape(given[0])[0] if given else 1
         n_samples = check_count(n_samples, "n_samples", least=1)
-        n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
+        n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=0)
         codes = None if y is None else self._codes(y, n_samples)
         if init is not None:
             check_names(self, init, "init")
@@ -187,7 +189,7 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
         if random_state is None:
             self._use_draws(n_steps + 1)
         if init is None:
-            rng = np.random.default_rng([key, step, DRAW_START])
+            rng = np.random.default_rng([key, step, FIRST_STATES])
             init = rng.random((n_samples, self.n_features_in_)) < self.visible_mean_
         v = self._run_chains(init, codes, n_steps, key, step)
         return v.astype(self.components_.dtype)
@@ -249,11 +251,6 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
             raise ValueError(f"y must be {n} labels, one a row, got shape {y.shape}.")
         return codes_of(np.broadcast_to(y, n), self.classes_)
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def _check_restored(self):
         (n_hidden, n_visible), n_classes = self.components_.shape, len(self.classes_)
         shapes = {
@@ -289,6 +286,6 @@ def scores_of(X, rows, parameters, hidden=False):
 
 def _draw_labels(log_odds, key, step):
     """Numbers of classes with probabilities softmax(log_odds)."""
-    u = np.random.default_rng([key, step, DRAW_LABEL]).random((len(log_odds), 1))
+    u = np.random.default_rng([key, step, LABELS]).random((len(log_odds), 1))
     below = softmax(log_odds.astype(np.float64), axis=1).cumsum(axis=1)[:, :-1]
     return (u >= below).sum(axis=1)

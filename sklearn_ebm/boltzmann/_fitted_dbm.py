@@ -26,6 +26,7 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
     that say how mean field is done.
     """
 
+    _takes_sparse = True
     missing = "raise"
 
     def transform(self, X):
@@ -55,8 +56,8 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
         Warns
         -----
         UserWarning
-            If X has values that the visible units cannot mean, or blocks of categories
-            that do not sum to 1.
+            If X has values that the visible units cannot represent, or blocks of
+            categories that do not sum to 1.
         """
         return self._output(*self._read(X))
 
@@ -253,11 +254,6 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
     def _n_features_out(self):
         sizes = [len(component) for component in self.components_]
         return sum(sizes) if gives_all(self) else sizes[-1]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     def _check_restored(self):
         sizes = [len(bias) for bias in self.intercepts_]

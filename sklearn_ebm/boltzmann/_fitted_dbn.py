@@ -38,6 +38,8 @@ class FittedDBN(OwnDraws, Transformer):
     the states of its machines.
     """
 
+    _takes_sparse = True
+
     def transform(self, X):
         """Compute the means of hidden units, layer by layer.
 
@@ -68,8 +70,8 @@ class FittedDBN(OwnDraws, Transformer):
         Warns
         -----
         UserWarning
-            If X has values that the visible units cannot mean, or blocks of categories
-            that do not sum to 1.
+            If X has values that the visible units cannot represent, or blocks of
+            categories that do not sum to 1.
         """
         return self._transform(X)
 
@@ -390,11 +392,6 @@ class FittedDBN(OwnDraws, Transformer):
     def _n_features_out(self):
         sizes = [len(weights) for weights in self.components_]
         return sum(sizes) if gives_all(self) else sizes[-1]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     def _check_restored(self):
         sizes = [len(bias) for bias in self.intercepts_]

@@ -87,12 +87,50 @@ def train(model, X, y, classes=None, callbacks=None):
     """
     one_pass = callbacks is None
     goes_on = hasattr(model, "_state") and (one_pass or model.warm_start)
+    checked, rows, labels, targets = _check(model, X, y, classes, goes_on, one_pass)
+    top = _new_top(model)
+    rbms, dtype, weighted = [], rows.dtype, None
+    if goes_on:
+        top.__dict__.update(_fitted_top(model))
+        weighted, dtype = model.intercept_label_, model.coefs_[0].dtype
+    else:
+        rbms = _new_rbms(model, top.random_state, len(labels))
+    tasks = LayerTasks(callbacks, estimator=model, X=X, y=y)
+    try:
+        if rbms:
+            pretrain(rbms, checked, tasks=tasks)
+        below = _below(model) if goes_on else _parameters(rbms, dtype)
+        if tasks.stopped:
+            _give_first_parameters(top, below, checked, labels, targets["classes"])
+        else:
+            H = means_below(below, checked, dtype)
+            with tasks.around(top):
+                if one_pass:
+                    top.partial_fit(H, labels, targets["classes"])
+                else:
+                    top.fit(H, labels)
+            if not one_pass and model.n_iter:
+                _warn_of_labels(model, top, H, dtype)
+    except KeyboardInterrupt:
+        if not goes_on and all(hasattr(rbm, "components_") for rbm in rbms):
+            below = _parameters(rbms, dtype)
+            _give_first_parameters(top, below, checked, labels, targets["classes"])
+        raise
+    finally:
+        # Also when interrupted: what has been learned is kept. (A top that has learned
+        # nothing still has the label biases of the net, weights of classes and all.)
+        if hasattr(top, "components_") and top.intercept_label_ is not weighted:
+            _store(model, rbms, top, targets, goes_on)
+
+
+def _check(model, X, y, classes, goes_on, one_pass):
+    """Check data and labels: X, its Rows, the labels, and what is known of targets."""
     checked = model._check_targets(y)
     labels, _ = checked
     if goes_on:
         check_structure(model, model._state["structure"])
-    X_checked, rows = check_rows(model, X, reset=not goes_on, quiet=True)
-    check_consistent_length(X_checked, labels)
+    X, rows = check_rows(model, X, reset=not goes_on, quiet=True)
+    check_consistent_length(X, labels)
     # (Refuses y without a label, where it would have to tell the classes.)
     targets = model._state if goes_on else model._first_targets(checked, classes)
     # (Refuses labels that are none of the classes.)
@@ -100,45 +138,19 @@ def train(model, X, y, classes=None, callbacks=None):
     if goes_on and not one_pass:
         model._go_on(codes)
         targets = model._state
-    top = _new_top(model)
-    rbms, dtype, weighted = [], rows.dtype, None
-    if goes_on:
-        top.__dict__.update(_fitted_top(model))
-        weighted = model.intercept_label_
-        dtype = model.coefs_[0].dtype
-    else:
-        rbms = _new_rbms(model, top.random_state, len(labels))
-    more = {"classes": targets["classes"]} if one_pass else {}
-    tasks = LayerTasks(callbacks, estimator=model, X=X, y=y)
-    try:
-        if rbms:
-            pretrain(rbms, X_checked, tasks=tasks)
-        below = _parameters(rbms, dtype) if not goes_on else _below(model)
-        if tasks.stopped:
-            _give_first_parameters(top, below, X_checked, labels, targets["classes"])
-        else:
-            H = means_below(below, X_checked, dtype)
-            with tasks.around(top):
-                (top.partial_fit if one_pass else top.fit)(H, labels, **more)
-            if not one_pass and model.n_iter:
-                # (`predict_proba` would warn of their values once more.)
-                parameters = top._parameters()
-                warn_of_constant_labels(
-                    model,
-                    lambda some: scores_of(some, Rows(some, dtype), parameters)[0],
-                    H,
-                    ["more epochs", REAL_FEATURES, "one hidden layer"],
-                )
-    except KeyboardInterrupt:
-        if not goes_on and all(hasattr(rbm, "components_") for rbm in rbms):
-            below = _parameters(rbms, dtype)
-            _give_first_parameters(top, below, X_checked, labels, targets["classes"])
-        raise
-    finally:
-        # Also when interrupted: what has been learned is kept. (A top that has learned
-        # nothing still has the label biases of the net, weights of classes and all.)
-        if hasattr(top, "components_") and top.intercept_label_ is not weighted:
-            _store(model, rbms, top, targets, goes_on)
+    return X, rows, labels, targets
+
+
+def _warn_of_labels(model, top, H, dtype):
+    """Warn if a top that has been fitted to H tells next to nothing of the labels."""
+    # (`predict_proba` would warn of their values once more.)
+    parameters = top._parameters()
+    warn_of_constant_labels(
+        model,
+        lambda some: scores_of(some, Rows(some, dtype), parameters)[0],
+        H,
+        ["more epochs", REAL_FEATURES, "one hidden layer"],
+    )
 
 
 def _new_top(model):

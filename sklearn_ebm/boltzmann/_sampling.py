@@ -130,7 +130,7 @@ class Sampling(OwnDraws):
         Warns
         -----
         UserWarning
-            If `init` has values that the visible units cannot mean, or blocks of
+            If `init` has values that the visible units cannot represent, or blocks of
             categories that do not sum to 1.
         """
         check_is_fitted(self)
@@ -201,8 +201,8 @@ class Sampling(OwnDraws):
         Warns
         -----
         UserWarning
-            If X has values that the visible units cannot mean, or blocks of categories
-            that do not sum to 1.
+            If X has values that the visible units cannot represent, or blocks of
+            categories that do not sum to 1.
         """
         check_is_fitted(self)
         X, missing = check_missing(self, X, mask)

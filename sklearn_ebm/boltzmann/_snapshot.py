@@ -1,6 +1,6 @@
 """Machines at a moment of their training, as a `Monitor` looks at them.
 
-Its parameter `view` says what their methods do.
+The parameter `view` of `Monitor` documents their methods.
 """
 
 import numpy as np
@@ -52,7 +52,7 @@ class Snapshot:
 
 
 class UnitSnapshot:
-    """The same of a machine with units of any kinds, from its fitted attributes."""
+    """The same of a machine with units of any kind, from its fitted attributes."""
 
     def __init__(self, estimator, fitted):
         self.layers = twin_of(estimator, fitted)._layered()

@@ -126,16 +126,25 @@ def start_of_some_bits(bits, weights, means, fields, linked=None, alone=None):
     return [visible, hidden]
 
 
+def last_chains(model, n_chains):
+    """Hidden states in which a model left n_chains persistent chains, or None."""
+    chains = getattr(model, "h_samples_", None)
+    return None if chains is None or len(chains) != n_chains else chains
+
+
 def first_chains(components, intercept, mean, n_chains, key, step):
     """Draw the hidden bits of new chains, given the means of the visible units."""
-    chance = expit(intercept + weighted_sums(components, mean))
-    return (
-        np.random.default_rng([key, step, 1]).random((n_chains, len(chance))) < chance
-    )
+    fields = intercept + weighted_sums(components, mean)
+    return bits_of(np.tile(fields, (n_chains, 1)), key, step)
+
+
+def bits_of(fields, key, step):
+    """Draw the hidden bits of new chains with these fields."""
+    return np.random.default_rng([key, step, 1]).random(fields.shape) < expit(fields)
 
 
 def first_draws(units, state, n_chains, key, step):
-    """Draw hidden units of any kinds of new chains, from the state of the training.
+    """Draw hidden units of any kind of new chains, from the state of the training.
 
     The even layers of a deep machine enter with their running means.
     """

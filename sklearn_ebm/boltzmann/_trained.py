@@ -11,6 +11,7 @@ from .._callbacks import CallbackSupportMixin, wants_history, with_callbacks
 from .._keeping import keeping, undo_if_nothing_learned
 from .._missing import N_FIRST_SWEEPS, DrawnValues
 from .._parameters import Interval, PairOf, StrOptions, check_parameters
+from .._stopping import Stopping
 from .._tempering import TemperedChains
 from .._training import (
     Division,
@@ -21,9 +22,9 @@ from .._training import (
     share_held_out,
 )
 from .._validation import check_rows, random_key
-from ..monitoring import Monitor, Stopping, enter_epoch, machine_in_words
+from ..monitoring import Monitor, machine_in_words, train_epoch
 from ._sampling import MISSING_KEY, TEMPERING_KEY
-from ._starts import SMALL
+from ._starts import SMALL, last_chains
 from ._structure import check_structure
 from ._visible_scales import more_units
 
@@ -48,13 +49,16 @@ class Trained(CallbackSupportMixin, TransformerMixin):
     values may be missing, also which model draws them (`_layers_of`). `TrainedRBM` and
     `TrainedDBM` do.
 
-    Training goes on from the dict `_state`, which is replaced, not changed (but by the
-    pretraining of a deep machine, which nobody has another reference to yet):
-    `PARAMETERS`; running means of the units that the kernel sees ("visible_offset", in
-    the units of the data, "hidden_offset", "latent_offset" of deep machines); where
-    features may be real, their `SCALES`; "key" and "step", which random numbers come
-    next; "n_seen", rows so far, and "structure"; and what steps and chains remember
-    (`OF_ONE_RUN`, "tempered").
+    Training goes on from the dict `_state`, which is replaced as a whole, never changed
+    in place (except during the pretraining of a deep machine, when nothing else refers
+    to it). It holds
+
+    - `PARAMETERS`, and `SCALES` of features where these may be real,
+    - running means of the units that the kernel sees: "visible_offset", in the units of
+      the data, "hidden_offset", and "latent_offset" of deep machines,
+    - "key" and "step", which say what random numbers come next,
+    - "n_seen", the rows so far, and "structure",
+    - what steps and chains remember (`OF_ONE_RUN`, "tempered").
     """
 
     _parameter_constraints: dict = {
@@ -124,14 +128,13 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         Warns
         -----
         UserWarning
-            If X has values that the visible units cannot mean: those of Bernoulli units
-            lie in [0, 1], counts are whole numbers.
+            If X has values that the visible units cannot represent: those of Bernoulli
+            units lie in [0, 1], counts are whole numbers.
         ConvergenceWarning
-            If in the end over 5 % of the hidden units of a restricted machine are dead
-            or saturated, or none of them, or of those at the top of a deep machine,
-            tells rows apart; if counts, where there are any, can grow without bounds;
-            or if a restricted machine, of no rectified features, is certainly worse
-            than independent ones.
+            If more than 5 % of the hidden units of a restricted machine are dead or
+            saturated; if no hidden unit (of a deep machine, none at the top) tells rows
+            apart; if counts can grow without bound; or if a restricted machine without
+            rectified features is certainly worse than independent features.
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_state")
@@ -168,7 +171,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
                     # New chains of a model that is not new have to find it first.
                     n_sweeps = N_FIRST_SWEEPS if goes_on and epoch == 0 else 1
                     drawn.sweep(self._layers_of(run.trainer.parameters()), n_sweeps)
-                self._train_epoch(run, rates, averaging)
+                train_epoch(self, run, rates, averaging, machine_in_words)
         self._warn_of_faults(data, run, drawn)
         callbacks.call_on_fit_task_end(
             estimator=self, **given, reconstruction_attributes=dict
@@ -218,7 +221,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             drawn.sweep(self._layers_of(run.trainer.parameters()), N_FIRST_SWEEPS)
         rates = np.full(run.n_batches, self._rate())
         with keeping(self, run):
-            self._train_epoch(run, rates, self.average)
+            train_epoch(self, run, rates, self.average, machine_in_words)
         return self
 
     def fit_transform(self, X, y=None, **fit_params):
@@ -401,16 +404,10 @@ class Trained(CallbackSupportMixin, TransformerMixin):
     def _chains(self):
         """Hidden states to start from: the last ones, or new ones."""
         state, n_chains = self._state, self.n_chains or self.batch_size
-        chains = getattr(self, "h_samples_", None)
-        if chains is not None and len(chains) == n_chains:
-            return chains
-        return self._first_chains(n_chains, state["key"], state["step"])
-
-    def _train_epoch(self, run, rates, averaging):
-        """One pass over the data, entered in the history."""
-        entry = run.epoch(self._state["key"], rates, averaging)
-        enter_epoch(self, entry, machine_in_words)
-        run.end_epoch(entry, self.n_iter_)
+        chains = last_chains(self, n_chains)
+        if chains is None:
+            chains = self._first_chains(n_chains, state["key"], state["step"])
+        return chains
 
     def _monitor(self, X, division, drawn):
         """Return what watches the training on a fixed sample of the rows."""
@@ -426,8 +423,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
     def _fitted(self, run):
         """Return the attributes that a run has arrived at."""
         fitted = self._public(run.parameters()) | {"_state": self._state_after(run)}
-        if run.stopping is not None:
-            fitted["best_n_iter_"] = run.best["n_iter"] if run.best else self.n_iter_
+        fitted |= run.stopping.fitted(self.n_iter_)
         if self.persistent:
             fitted["h_samples_"] = run.trainer.chains()
         return fitted

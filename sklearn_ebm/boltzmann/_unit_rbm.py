@@ -1,4 +1,4 @@
-"""Restricted Boltzmann machines with units of any kinds."""
+"""Restricted Boltzmann machines with units of any kind."""
 
 from functools import wraps
 from numbers import Real
@@ -140,8 +140,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         Warns
         -----
         UserWarning
-            If X has values that the visible units cannot mean, or blocks of categories
-            that do not sum to 1.
+            If X has values that the visible units cannot represent, or blocks of
+            categories that do not sum to 1.
         """
         X, machine = self._check_use(X)
         return machine.up.means_in_chunks(X)
@@ -215,7 +215,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
 
     @unless_bits
     def score_samples(self, X):
-        """Compute the log-likelihood of X (of two Bernoulli layers the pseudo-).
+        """Compute the log-likelihood of X; of two Bernoulli layers, the pseudo-one.
 
         The normaliser, log Z, is found when it is first needed, and kept: exactly
         if a layer has at most 2^14 states, otherwise by the larger of two estimates

@@ -1,13 +1,13 @@
 """Machines above others, which learn states of the hidden units below them."""
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import logit
 
 from .._machines import weighted_sums
 from .._products import product
 from .._validation import random_key
 from ._sampling import MISSING_KEY
-from ._starts import BITS_RATE
+from ._starts import BITS_RATE, bits_of, last_chains
 from .rbm import RBM
 
 # Rows of states that are drawn at a time: no longer than an interrupt may wait.
@@ -104,11 +104,10 @@ class UpperRBM(RBM):
         return {name: x.astype(dtype, order="C") for name, x in parameters.items()}
 
     def _first_chains(self, n_chains, key, step):
-        states = getattr(self.below, "h_samples_", None)
-        if states is None or len(states) != n_chains:
+        states = last_chains(self.below, n_chains)
+        if states is None:
             return super()._first_chains(n_chains, key, step)
         # Where the chains of the machine below have come to is where these begin.
         weights = self._state["components"]
         fields = product(states.astype(weights.dtype), weights, b_turned=True)
-        chance = expit(fields + self._state["intercept_hidden"])
-        return np.random.default_rng([key, step, 1]).random(chance.shape) < chance
+        return bits_of(fields + self._state["intercept_hidden"], key, step)

@@ -13,6 +13,7 @@ from .._keeping import keeping, undo_if_nothing_learned
 from .._machines import some_rows, weighted_sums
 from .._parameters import Interval, StrOptions, check_parameters
 from .._rows import Rows
+from .._stopping import Stopping
 from .._training import (
     KnownDivision,
     Run,
@@ -23,13 +24,20 @@ from .._training import (
 )
 from .._validation import check_rows, random_key
 from .._warning import warn
-from ..monitoring import Stopping, enter_epoch
+from ..monitoring import train_epoch
 from ._faults import warn_of_constant_labels
 from ._fitted_classifier import FittedClassifier, scores_of
 from ._labels import check_classes, check_labels, codes_of, no_label
 from ._net_starts import start_of_features
 from ._predicted_labels import validation_of
-from ._starts import BITS_RATE, SMALL, first_chains, log_odds, start_of_bits
+from ._starts import (
+    BITS_RATE,
+    SMALL,
+    first_chains,
+    last_chains,
+    log_odds,
+    start_of_bits,
+)
 from ._structure import check_structure
 from ._visible_scales import column_variances
 
@@ -378,7 +386,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             for _, rates, averaging in run.epochs(
                 self, self.n_iter, self._or_default("learning_rate"), callbacks, given
             ):
-                self._train_epoch(run, rates, averaging)
+                train_epoch(self, run, rates, averaging, _in_words)
         if self.n_iter and self._stands_alone:
             # (`predict_proba` would warn of values out of range once more.)
             dtype, parameters = self._dtype(), self._parameters()
@@ -473,7 +481,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         run = Run(self._trainer(rows, codes, division), division)
         rates = np.full(run.n_batches, self._or_default("learning_rate"))
         with keeping(self, run):
-            self._train_epoch(run, rates, self.average)
+            train_epoch(self, run, rates, self.average, _in_words)
         return self
 
     def _begin(self, X, y, classes, goes_on, may_be_empty=False):
@@ -620,8 +628,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
 
     def _chains(self):
         """Hidden states to start from: the last ones, or new ones."""
-        chains = getattr(self, "h_samples_", None)
-        if chains is not None and len(chains) == self.batch_size:
+        chains = last_chains(self, self.batch_size)
+        if chains is not None:
             return chains
         state = self._state
         components, _, intercept, *_ = state["parameters"]
@@ -633,13 +641,6 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             state["key"],
             state["step"],
         )
-
-    def _train_epoch(self, run, rates, averaging):
-        """One pass over the data, entered in the history."""
-        entry = run.epoch(self._state["key"], rates, averaging)
-        entry["log_likelihood"], entry["accuracy"] = run.trainer.seen()
-        enter_epoch(self, entry, _in_words)
-        run.end_epoch(entry, self.n_iter_)
 
     def _fitted(self, run):
         """Return the attributes that a run has arrived at."""
@@ -653,8 +654,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             "visible_mean_": self._state["visible_mean"].astype(components.dtype),
             "_state": self._state_after(run),
         }
-        if run.stopping is not None:
-            fitted["best_n_iter_"] = run.best["n_iter"] if run.best else self.n_iter_
+        fitted |= run.stopping.fitted(self.n_iter_)
         if run.trainer.persistent:
             fitted["h_samples_"] = run.trainer.chains()
         return fitted

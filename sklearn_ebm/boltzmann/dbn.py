@@ -93,8 +93,8 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         leaves the model of the data as it is, and the bound on its likelihood tight
         [2]_; what the second machine learns from there on raises the bound (what those
         further up learn need not). It takes hidden layers with at least as many units
-        as the layer two below has (units that are to spare begin as good as independent
-        of the others), and Bernoulli visible units. "auto" is "transposed" for the
+        as the layer two below has (surplus units start almost independent of the
+        others), and Bernoulli visible units. "auto" is "transposed" for the
         layers of which that is true, and "random" for others. A layer that begins
         turned upside down says at first what the one two below says: for features,
         "random", or `output` "all", may be much better.
@@ -174,7 +174,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
     See Also
     --------
     BernoulliRBM : One layer, with more options of training.
-    RBM : One layer, of features of any kinds.
+    RBM : One layer, of features of any kind.
 
     Notes
     -----
@@ -306,8 +306,8 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         Warns
         -----
         UserWarning
-            If X has values that the visible units cannot mean: those of Bernoulli units
-            lie in [0, 1].
+            If X has values that the visible units cannot represent: those of Bernoulli
+            units lie in [0, 1].
         ConvergenceWarning
             If over 5 % of the units of a hidden layer are dead or saturated after its
             training (unless it began as the one below turned upside down), or in the
@@ -322,11 +322,11 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
                 "up_down_n_iter=0 does not fit the model that training goes on from: "
                 "the up-down algorithm has untied its weights, and only that goes on."
             )
+        given = {"estimator": self, "X": X, "y": y}
         rbms, X = self._begin(X, goes_on, together)
         callbacks = self._init_callback_context(
             max_subtasks=len(rbms) + bool(self.up_down_n_iter)
         )
-        given = {"estimator": self, "X": X, "y": y}
         callbacks.call_on_fit_task_begin(**given)
 
         tasks = LayerTasks(callbacks, **given)

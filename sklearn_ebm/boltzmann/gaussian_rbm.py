@@ -198,7 +198,7 @@ class GaussianRBM(UnitsRBM):
 
     See Also
     --------
-    RBM : The same for features of any kinds.
+    RBM : The same for features of any kind.
     sklearn.decomposition.FactorAnalysis : Gaussian factors and features.
 
     Notes

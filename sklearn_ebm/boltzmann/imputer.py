@@ -14,12 +14,11 @@ from .._parameters import Interval, check_parameters
 from .._unit_paths import state_counts
 from .._validation import (
     check_choice,
-    check_mask,
-    check_names,
     check_table,
     input_names,
     is_nan,
     random_generator,
+    with_missing,
 )
 from ..samplers._draws import IMPUTING_METHODS
 from ._columns import Columns, owners_of, part_of
@@ -245,8 +244,8 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         Warns
         -----
         UserWarning
-            If X has values that the visible units cannot mean, or blocks of categories
-            that do not sum to 1.
+            If X has values that the visible units cannot represent, or blocks of
+            categories that do not sum to 1.
         ConvergenceWarning
             If over 5 % of the hidden units, Bernoulli ones, are dead or saturated, or
             none tells rows apart; or if counts can grow without bounds.
@@ -338,7 +337,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         -----
         UserWarning
             Where values are sampled, if rows with missing ones have others that the
-            visible units cannot mean.
+            visible units cannot represent.
         """
         check_is_fitted(self)
         method = "sample" if self.sample_posterior else "mean"
@@ -398,10 +397,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
 
     def _filled(self, X, method, random_state, mask=None):
         """The data with NaN for what is missing, and with what is filled in."""
-        X = check_table(self, X, self.missing_values)
-        if mask is not None:
-            check_names(self, mask, "mask")
-            X = np.where(check_mask(mask, X.shape, "mask"), X.dtype.type(np.nan), X)
+        X = with_missing(self, check_table(self, X, self.missing_values), mask)
         missing, kept = np.isnan(X), ~self._empty
         names = getattr(self, "feature_names_in_", None)
         columns = Columns(as_made(self, "visible"), X, names, self._n_categories)

@@ -288,8 +288,8 @@ class MultimodalDBM(TrainedDBM):
         Warns
         -----
         UserWarning
-            If X has values that the visible units cannot mean, or blocks of categories
-            that do not sum to 1.
+            If X has values that the visible units cannot represent, or blocks of
+            categories that do not sum to 1.
         """
         if self.missing == "raise":
             return super().transform(X)

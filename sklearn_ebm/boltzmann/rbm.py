@@ -1,4 +1,4 @@
-"""Restricted Boltzmann machines whose units are of any kinds."""
+"""Restricted Boltzmann machines whose units are of any kind."""
 
 from numbers import Real
 
@@ -8,7 +8,7 @@ from ._unit_rbm import UnitsRBM
 
 
 class RBM(UnitsRBM):
-    """Restricted Boltzmann machine with units of any kinds.
+    """Restricted Boltzmann machine with units of any kind.
 
     A layer of visible units v and a layer of hidden units h with energy
     ``E(v, h) = U(v) + V(h) - b.v - c.h - v.W.h`` and ``p(v, h) = exp(-E) / Z``, where

@@ -10,11 +10,10 @@ from .._validation import (
     check_count,
     check_floats,
     check_latent,
-    check_mask,
-    check_names,
     check_restored,
     random_generator,
     refuse_not_finite,
+    with_missing,
 )
 from ._draws import OwnGenerator
 from ._gaussian import FactorGaussian
@@ -226,10 +225,7 @@ class GaussianFactors(OwnGenerator, Transformer):
             If X is sparse, or holds dates or times.
         """
         check_is_fitted(self)
-        X = self._check_data(X, allow_nan=True)
-        if mask is not None:
-            check_names(self, mask, "mask")
-            X = np.where(check_mask(mask, X.shape, "mask"), X.dtype.type(np.nan), X)
+        X = with_missing(self, self._check_data(X, allow_nan=True), mask)
         check_choice(method, "method", ("mean", "sample"))
         random_generator(random_state)  # refuses what is none, whether it is needed
         rng = self._generator(random_state) if method == "sample" else None

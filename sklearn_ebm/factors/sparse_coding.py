@@ -190,6 +190,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
     True
     """
 
+    _takes_sparse = True
     _parameter_constraints: dict = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "alpha": [Interval(Real, 0, None, closed="neither")],
@@ -284,10 +285,11 @@ class SparseCoding(CallbackSupportMixin, Transformer):
             If in the end no row uses any atom: `alpha` is too large for rows as short
             as those of X, as a rule.
         """
+        given = {"estimator": self, "X": X, "y": y}
         X = self._check(X, reset=True)
         n_rows = X.shape[0]
         callbacks = self._init_callback_context(max_subtasks=self.max_iter)
-        callbacks.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        callbacks.call_on_fit_task_begin(**given)
         self._initialise(X)
         learner = self._learner(n_rows)
         codes, batch_size = None, self.batch_size
@@ -302,7 +304,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         try:
             for _ in range(self.max_iter):
                 task = callbacks.subcontext(task_name="pass")
-                task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+                task.call_on_fit_task_begin(**given)
                 begin = time.perf_counter()
                 if codes is None:
                     sums = learn_in_batches(learner, X, batch_size)
@@ -310,9 +312,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
                     sums = learn_from_all(learner, X, codes)
                 self._enter(passes, sums / n_rows, time.perf_counter() - begin)
                 if task.call_on_fit_task_end(
-                    estimator=self,
-                    X=X,
-                    y=y,
+                    **given,
                     reconstruction_attributes=lambda: _fitted(learner, passes),
                 ):
                     break
@@ -332,9 +332,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
                 f"worth to rows as short as those of X{why}. Lower alpha, or scale X.",
                 ConvergenceWarning,
             )
-        callbacks.call_on_fit_task_end(
-            estimator=self, X=X, y=y, reconstruction_attributes=dict
-        )
+        callbacks.call_on_fit_task_end(**given, reconstruction_attributes=dict)
         return self
 
     @undo_if_nothing_learned
@@ -624,11 +622,6 @@ class SparseCoding(CallbackSupportMixin, Transformer):
             self.transform_max_iter,
             n_nonzero,
         )
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     def _check_restored(self):
         n_atoms, n_features = self._state["products"].shape

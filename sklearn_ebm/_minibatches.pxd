@@ -1,0 +1,28 @@
+# What the trainers share (see _minibatches.pyx).
+from libc.stdint cimport int64_t, uint64_t
+
+from ._rows cimport Rows
+from ._simd cimport Leaves
+
+
+cdef class Minibatches:
+    cdef readonly Py_ssize_t n_visible, n_hidden, n_chains, batch_size, n_passes
+    cdef readonly uint64_t step
+    cdef readonly int n_threads
+    # Each may change between minibatches.
+    cdef public Py_ssize_t n_gibbs_steps
+    cdef public double momentum, weight_decay
+    cdef readonly bint persistent
+    cdef bint unfinished
+    cdef Py_ssize_t n_passed, spacing  # minibatches since start_average; see there
+    cdef uint64_t key
+    cdef object dtype
+    cdef const Leaves *leaves
+    cdef Rows rows
+    cdef const int64_t[::1] order
+    cdef const double[::1] rates
+    # The bytes behind every pointer of a trainer, by name.
+    cdef dict memory
+
+    cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL
+    cdef void _sweep(self, Py_ssize_t number, int thread, int team) noexcept nogil
