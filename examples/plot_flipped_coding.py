@@ -9,9 +9,11 @@ learn binarised digits, once as they are and once with every pixel flipped, and
 the exact test log-likelihood (16 hidden units, so that the partition function can
 be summed) is followed over the epochs.
 
-A third of these pixels are on, so little is at stake; the fewer are, the more it
-matters (on MNIST, where an eighth is on, the plain gradient loses six nats to a
-flip and the centred one none: ``benchmarks/quality_rbm.py``).
+Only the darkest pixels are on here, an eighth of them. The centred gradient learns the
+same from both codings. The plain one starts behind, further behind where the pixels are
+flipped, and takes a hundred epochs to catch up. (On MNIST, where as many are on and
+there is more to learn, it loses six nats to a flip, and the centred one none:
+``benchmarks/quality_rbm.py``.)
 """
 
 import matplotlib.pyplot as plt
@@ -23,8 +25,8 @@ from sklearn_ebm import BernoulliRBM
 from sklearn_ebm.likelihood import log_likelihood
 
 # %%
-# Pixels are on where the grey value is above the middle: a threshold binarisation.
-X = (load_digits().data > 8).astype(np.float32)
+# Pixels are on where the grey value, 0 to 16, is above 14: a threshold binarisation.
+X = (load_digits().data > 14).astype(np.float32)
 train, test = train_test_split(X, test_size=0.3, random_state=0)
 
 # %%
@@ -62,9 +64,12 @@ for (centering, flipped), curve in curves.items():
         f"{'flipped' if flipped else 'as they are'}",
     )
 axis.axhline(independent, color="gray", linewidth=1)
-axis.annotate("independent pixels", (epochs[0], independent + 0.15), color="gray")
+axis.annotate("independent pixels", (epochs[-3], independent + 0.06), color="gray")
 axis.set(xlabel="epochs", ylabel="exact test log-likelihood (nats a digit)")
 axis.legend()
 plt.show()
 for (centering, flipped), curve in curves.items():
-    print(f"centering={centering!s:5} flipped={flipped!s:5} {curve[-1]:.2f} nats")
+    print(
+        f"centering={centering!s:5} flipped={flipped!s:5} {curve[0]:.2f} nats after "
+        f"{epochs[0]} epochs, {curve[-1]:.2f} after {epochs[-1]}"
+    )

@@ -108,3 +108,6 @@ for column in range(6):
             if column == 0:
                 cell.set_ylabel(text, fontsize=7)
 plt.show()
+print("Errors in %, labels a class:".ljust(28), *(f"{n:5d}" for n in n_labels))
+for name, found in errors.items():
+    print(f"{name}:".ljust(28), *(f"{mean:5.1f}" for mean in found.mean(axis=0)))

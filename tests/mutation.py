@@ -1210,6 +1210,13 @@ MUTATIONS = [
     ),
     # ---- Classification RBMs ----
     Mutation(
+        "classes: the hybrid rate does not know how rare labels are",
+        "boltzmann/classifier.py",
+        "min(RATE / np.sqrt(rarity), most)",
+        "min(RATE, most)",
+        tests=("tests/test_classifier_trainer.py",),
+    ),
+    Mutation(
         "classes: a label's weights left out of the softplus",
         "_leaves_classes.h",
         "sum[q] += LARGER(x, zero);",

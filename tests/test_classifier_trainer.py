@@ -154,24 +154,36 @@ def model_with(parameters):
     return model
 
 
-@pytest.mark.parametrize("objective", ["discriminative", "generative", "hybrid"])
-def test_where_training_starts(objective, digits):
+@pytest.mark.parametrize(
+    "objective, rare",
+    [
+        ("discriminative", False),
+        ("generative", False),
+        ("hybrid", False),
+        ("hybrid", True),
+    ],
+)
+def test_where_training_starts(objective, rare, digits):
     y = np.repeat([0, 1, 2], [1000, 500, 297])
+    if rare:
+        y[::2] = -1
     model = RBMClassifier(256, objective=objective, n_iter=0, random_state=0)
-    model.fit(digits, y)
+    model.set_params(unlabeled=-1).fit(digits, y)
     mean = (digits.sum(axis=0) + 0.5) / 1798
-    share = (np.bincount(y) + 0.5) / 1798.5
+    share = np.bincount(y[y >= 0]) + 0.5
+    share /= share.sum()
     means = np.concatenate([mean, share])
     weights = np.hstack([model.components_, model.label_components_])
     hidden, visible = model.intercept_hidden_, model.intercept_visible_
     labels, rate = model.intercept_label_, 0.2
     if objective != "generative":
         # Fields deviate by 1 (as if a row more had been as uncertain as a bit), or by
-        # half of that, and are log-odds where the other side is at its mean.
+        # half of that where some rows have no label, and are log-odds where the other
+        # side is at its mean.
         variance = digits.var(axis=0) * 1797 + mean * (1 - mean)
         sizes = np.full(67, 0.01)
         sizes[:64] = np.sqrt(1798 / variance.sum())
-        if objective == "hybrid":
+        if rare:
             sizes[:64] /= 2
         hidden = hidden + model.components_ @ digits.mean(axis=0)
         visible = visible + model.components_.sum(axis=0) * rate
@@ -240,7 +252,7 @@ def test_labels_that_are_not_linear_in_the_features(objective, online):
 
 @pytest.mark.parametrize(
     "objective, rate, momentum",
-    [("discriminative", 0.1, 0.9), ("hybrid", 0.2, 0.0), ("generative", 0.2, 0.0)],
+    [("discriminative", 0.1, 0.9), ("hybrid", 0.1, 0.9), ("generative", 0.2, 0.0)],
 )
 def test_defaults_of_the_objectives(objective, rate, momentum, digits, labels):
     model = RBMClassifier(5, objective=objective, n_iter=2, random_state=0)
@@ -249,6 +261,27 @@ def test_defaults_of_the_objectives(objective, rate, momentum, digits, labels):
     given.fit(digits, labels).partial_fit(digits[:50], labels[:50])
     assert model.history_["learning_rate"] == [rate] * 3
     assert_same(model.components_, given.components_)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.0])
+@pytest.mark.parametrize("rarity", [1, 4, 100])
+def test_default_rate_of_the_hybrid_objective(alpha, rarity, digits, labels):
+    """Lower where labels are rare; for chains at most as high as theirs alone."""
+    y = np.where(np.arange(1700) % rarity == 0, labels[:1700], -1)
+    model = RBMClassifier(5, objective="hybrid", alpha=alpha, n_iter=1, unlabeled=-1)
+    model.fit(digits[:1700], y)
+    wanted = min(0.1 / np.sqrt(min(rarity, 10)), 0.02 / alpha)
+    np.testing.assert_allclose(model.history_["learning_rate"], wanted, rtol=1e-12)
+    # (Chains by themselves take steps of 0.2, which momentum does not make longer.)
+    model.set_params(momentum=0.5).fit(digits[:1700], y)
+    wanted = min(0.1 / np.sqrt(min(rarity, 10)), 0.1 / alpha)
+    np.testing.assert_allclose(model.history_["learning_rate"], wanted, rtol=1e-12)
+
+
+def test_hybrid_classifier_learns_what_is_not_linear():
+    X = generator(470).random((300, 3)) < 0.5
+    y = X.sum(axis=1) % 2
+    assert RBMClassifier(objective="hybrid", random_state=0).fit(X, y).score(X, y) == 1
 
 
 def test_hybrid_without_a_generative_part_is_discriminative(digits, labels):

@@ -41,11 +41,12 @@ from ._starts import (
 from ._structure import check_structure
 from ._visible_scales import column_variances
 
-# Of the discriminative objective, and of those that draw samples.
-DEFAULTS = {"learning_rate": (0.1, 0.2), "momentum": (0.9, 0.0)}
-# Deviation of the fields of hidden units at first: half as wide where features are
-# learned as well as labels, which units with wide fields model poorly.
-SPREAD, SPREAD_OF_HYBRID = 1.0, 0.5
+# Learning rate and momentum along the gradient of p(y|v), which is exact; the rate of
+# chains, and what momentum makes it longer by must not make it longer than that.
+RATE, MOMENTUM, RATE_OF_CHAINS = 0.1, 0.9, 0.2
+# Deviation of the fields of hidden units at first: half as wide where more is learned
+# of features than of labels, since units with wide fields model them poorly.
+SPREAD, SPREAD_OF_FEATURES = 1.0, 0.5
 # What is known of every epoch.
 HISTORY = ["learning_rate", "seconds", "weight_norm", "log_likelihood", "accuracy"]
 
@@ -78,7 +79,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
     learning_rate : float or None, default=None
         Size of a step along the gradient of the objective (in nats a row), which
         `momentum` makes ``1 / (1 - momentum)`` times as long in the end. None means
-        0.1 for the discriminative objective and 0.2 for the others.
+        0.1 for the discriminative objective and 0.2 for the generative one. For the
+        hybrid one it means 0.1, divided by the square root of the number of rows for
+        each label (of 1 to `batch_size`), but ``0.2 * (1 - momentum) / alpha`` at most.
 
     batch_size : int, default=10
         Number of rows in a minibatch. The last minibatch of an epoch may be
@@ -103,8 +106,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         start at the rows of the minibatch and their labels (CD).
 
     momentum : float or None, default=None
-        Share of the last step's velocity in the next one, in [0, 1). None means 0.9 for
-        the discriminative objective, whose gradient is exact, and 0 for the others.
+        Share of the last step's velocity in the next one, in [0, 1). None means 0 for
+        the generative objective and 0.9 for the others.
 
     weight_decay : float, default=0.0
         Strength of the L2 penalty ``weight_decay / 2 * (||components_||^2 +
@@ -383,8 +386,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             stopping = Stopping(self.monitor, self.tol, self.n_iter_no_change)
         run = Run(self._trainer(rows, codes, division), division, monitor, stopping)
         with keeping(self, run):
+            rate = self._rate(codes, division)
             for _, rates, averaging in run.epochs(
-                self, self.n_iter, self._or_default("learning_rate"), callbacks, given
+                self, self.n_iter, rate, callbacks, given
             ):
                 train_epoch(self, run, rates, averaging, _in_words)
         if self.n_iter and self._stands_alone:
@@ -479,7 +483,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         if goes_on:
             self._go_on(X, rows, division, n_seen=self._state["n_seen"])
         run = Run(self._trainer(rows, codes, division), division)
-        rates = np.full(run.n_batches, self._or_default("learning_rate"))
+        rates = np.full(run.n_batches, self._rate(codes, division))
         with keeping(self, run):
             train_epoch(self, run, rates, self.average, _in_words)
         return self
@@ -548,8 +552,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             components, labels = weights[:n].T, weights[n:].T
         else:
             variance = column_variances(X, some_rows(division.training), mean)
-            hybrid = self.objective == "hybrid" and self.alpha > 0
-            spread = SPREAD_OF_HYBRID if hybrid else SPREAD
+            spread = SPREAD if (known >= 0).all() else SPREAD_OF_FEATURES
             components, hidden = start_of_features(
                 components, mean, variance, n_rows, spread
             )
@@ -589,8 +592,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         chains = None
         if self.persistent and generative:
             chains = self._chains()
-        n_labels = np.count_nonzero(codes[division.training] >= 0)
-        rows_a_label = division.n_rows / n_labels if n_labels else 0.0
+        rows_a_label = _rows_a_label(codes, division)
         # A row counts as much as a whole minibatch at most: where labels are rarer, all
         # steps are as much shorter, along the same gradient in the mean.
         weight_decay, most = self.weight_decay, min(self.batch_size, division.n_rows)
@@ -613,18 +615,30 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             n_gibbs_steps=self.n_gibbs_steps,
             chains=chains,
         )
-        trainer.momentum = self._or_default("momentum")
+        trainer.momentum = self._momentum()
         trainer.weight_decay = weight_decay
         if trainer.momentum:
             trainer.start_velocity(state.get("velocity"))
         return trainer
 
-    def _or_default(self, name):
-        """The value of a parameter for which the objective has a default."""
-        value = getattr(self, name)
-        if value is None:
-            value = DEFAULTS[name][self.objective != "discriminative"]
-        return float(value)
+    def _momentum(self):
+        """The momentum that is given, or the default of the objective."""
+        if self.momentum is None:
+            return 0.0 if self.objective == "generative" else MOMENTUM
+        return float(self.momentum)
+
+    def _rate(self, codes, division):
+        """The learning rate that is given, or the default of the objective."""
+        if self.learning_rate is not None:
+            return float(self.learning_rate)
+        if self.objective == "generative":
+            return RATE_OF_CHAINS
+        if self.objective == "discriminative" or self.alpha == 0:
+            return RATE
+        # Rows with a label weigh more where they are rarer, and so does their noise.
+        rarity = np.clip(_rows_a_label(codes, division), 1, self.batch_size)
+        most = RATE_OF_CHAINS * (1 - self._momentum()) / self.alpha
+        return float(min(RATE / np.sqrt(rarity), most))
 
     def _chains(self):
         """Hidden states to start from: the last ones, or new ones."""
@@ -668,6 +682,12 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             "velocity": run.trainer.velocities() if run.trainer.momentum else None,
         }
         return state
+
+
+def _rows_a_label(codes, division):
+    """How many rows are trained on for each that has a label; 0 if none has."""
+    n_labels = np.count_nonzero(codes[division.training] >= 0)
+    return division.n_rows / n_labels if n_labels else 0.0
 
 
 class _HeldOut:
