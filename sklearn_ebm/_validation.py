@@ -47,7 +47,7 @@ def check_rows(
     """
     refuse_times_and_masks(X, "X")
     # The kernels' own scan of the data notices what is not finite.
-    X = validate_data(
+    X = _validated(
         estimator,
         X,
         reset=reset,
@@ -148,6 +148,19 @@ def naming(name):
         raise kind(text) from error
 
 
+def _validated(estimator, X, **checks):
+    """What `validate_data` returns; its error says of text what to do about it."""
+    try:
+        return validate_data(estimator, X, **checks)
+    except ValueError as error:
+        if not str(error).startswith("could not convert string to float"):
+            raise
+        raise ValueError(
+            f"X holds text: {error}. Encode it as numbers first: categories by "
+            "OrdinalEncoder, for units of the kind 'categorical', or by OneHotEncoder."
+        ) from error
+
+
 def _dtype_of(X, model_dtype):
     """Return what to compute X in; None is what `Rows` takes for it."""
     if X.dtype.kind == "f":
@@ -233,7 +246,7 @@ def check_missing(estimator, X, mask=None):
     They are NaN, or named by `mask`, where X may hold anything.
     """
     refuse_times_and_masks(X, "X")
-    X = validate_data(estimator, X, reset=False, dtype=DTYPES, ensure_all_finite=False)
+    X = _validated(estimator, X, reset=False, dtype=DTYPES, ensure_all_finite=False)
     missing = np.isnan(X)
     if mask is not None:
         check_names(estimator, mask, "mask")
@@ -250,7 +263,7 @@ def check_floats(estimator, X, *, reset=False, **how):
     """
     refuse_times_and_masks(X, "X")
     X = _once(X)
-    return validate_data(estimator, X, reset=reset, dtype=FLOATS, **how)
+    return _validated(estimator, X, reset=reset, dtype=FLOATS, **how)
 
 
 def check_table(estimator, X, missing_values, *, reset=False):
