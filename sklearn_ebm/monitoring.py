@@ -197,7 +197,7 @@ class Monitor:
             numbers["free_energy_gap"] = gap
         return {name: float(number) for name, number in numbers.items()}
 
-    def warn_of_idle_units(self, name, parameters):
+    def warn_of_idle_units(self, name, parameters, rate_name):
         """Warn if more than a few hidden units say the same of all rows; say if so."""
         view = self.view(*parameters)
         if not view.bits:
@@ -211,7 +211,7 @@ class Monitor:
                 f"and {saturated} saturated: for each of {len(hidden)} "
                 f"training rows their probability of being on is below {IDLE} or "
                 f"above {1 - IDLE}. They no longer tell rows apart. Try a lower "
-                "learning_rate, or another weight_decay.",
+                f"{rate_name}, or fewer epochs.",
                 ConvergenceWarning,
             )
         return many

@@ -13,6 +13,7 @@ from .._keeping import keeping, undo_if_nothing_learned
 from .._machines import some_rows
 from .._network import Dropout, Network, outputs
 from .._parameters import Interval, StrOptions, TupleOf, check_parameters
+from .._rows import Rows
 from .._training import (
     KnownDivision,
     epochs_of,
@@ -36,15 +37,30 @@ from ._stack import (
     recognition,
 )
 from ._structure import LAYER_SIZES, check_structure, layer_sizes, sizes_in_words
+from ._visible_scales import column_variances
 
 # How the stack is trained, beside what the user says. Without centering, hidden units
 # are sparser where features are mostly off. Contrastive divergence gives features that
 # say more of the rows than persistent chains do. Both lower the error that a net makes
 # from the same labels.
 PRETRAINING = {"centering": False, "persistent": False}
+# But where variances of inputs are less than this share of their squared means (those
+# of bits, counted as ones where they are rarer, never are), machines would learn little
+# but the means, and their units may die of it.
+STEADY = 0.4
 # Standard deviation of the activities of units below which training has lost a net. (A
 # net that works may have small ones, and large weights above.)
 DEAD = 1e-4
+
+
+def _centre_if_steady(rbm, X):
+    """Centre a machine whose inputs vary little beside their means."""
+    if rbm.visible != "bernoulli":  # others have a scale and an origin of their own
+        return
+    means = Rows(X).column_means
+    rarer = np.minimum(means, 1 - means)
+    variances = column_variances(X, X.shape[0], means)
+    rbm.centering = bool(variances.sum() < STEADY * np.square(rarer).sum())
 
 
 def _takes_steps(estimator):
@@ -349,7 +365,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         for rbm in rbms:
             rbm._counts_rarer = True
         try:
-            pretrain(rbms, X, tasks=tasks)
+            pretrain(rbms, X, tasks=tasks, prepare=_centre_if_steady)
         finally:
             # An interrupted stack is as far as it got.
             if all(hasattr(rbm, "components_") for rbm in rbms):

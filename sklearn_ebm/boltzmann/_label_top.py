@@ -33,6 +33,9 @@ from ._stack import (
 from ._structure import check_structure
 from .classifier import RBMClassifier
 
+# Learning rate of the top by default: in minibatches of 20 rows, 100 epochs and a rate
+# that falls to zero, it goes as far as `RBMClassifier` does by default.
+TOP_RATE = 0.4
 # What a net has with a top that knows the labels, and no other.
 ATTRIBUTES = [
     "generative_intercepts_",
@@ -154,7 +157,7 @@ def _warn_of_labels(model, top, H, dtype):
 
 
 def _new_top(model):
-    rate = 0.1 if model.learning_rate is None else model.learning_rate
+    rate = TOP_RATE if model.learning_rate is None else model.learning_rate
     top = RBMClassifier(
         model._sizes()[-1],
         objective="generative",

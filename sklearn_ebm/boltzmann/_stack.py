@@ -70,6 +70,8 @@ def new_stack(estimator, sizes, rng, *, learning_rate, n_iter, upper=RBM, **sett
         )
         rbm._title = f"{type(estimator).__name__}, layer {number + 1}"
         rbm._stands_alone = False
+        if hasattr(estimator, "pretrain_learning_rate"):
+            rbm._rate_name = "pretrain_learning_rate"
         rbms.append(rbm)
     return rbms
 
@@ -118,7 +120,7 @@ class LayerTasks:
         self.stopped = layer.call_on_fit_task_end(**self.given)
 
 
-def pretrain(rbms, X, method="fit", tasks=None):
+def pretrain(rbms, X, method="fit", tasks=None, prepare=None):
     """Train machines one after the other, each on the means of the one below.
 
     Means of at most two layers are in memory. An interrupt is passed on. After it, or a
@@ -138,10 +140,15 @@ def pretrain(rbms, X, method="fit", tasks=None):
 
     tasks : LayerTasks or None, default=None
         What callbacks are told of, and may stop.
+
+    prepare : callable or None, default=None
+        Is called with each machine and its inputs before it is trained.
     """
     tasks, inputs = tasks or LayerTasks(), X
     try:
         for rbm in rbms:
+            if prepare is not None:
+                prepare(rbm, inputs)
             with tasks.around(rbm):
                 getattr(rbm, method)(inputs)
             if tasks.stopped:

@@ -89,6 +89,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
     # Whether, without centering, features with a mean above 1/2 have the offset 1: then
     # those that are mostly on are learned as if 0 and 1 were exchanged.
     _counts_rarer = False
+    # What a user calls the learning rate, which warnings name.
+    _rate_name = "learning_rate"
 
     def _n_epochs(self, rows):
         """Return the number of epochs of a fit of these rows."""

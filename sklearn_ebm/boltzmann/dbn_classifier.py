@@ -81,7 +81,7 @@ class DBNClassifier(FineTunedClassifier):
     learning_rate : float or None, default=None
         Size of a step. None takes 0.1 for "sgd", or 25 divided by the units of the
         widest hidden layer where that is less, and 0.005 for "adam"; with
-        "generative" it takes 0.1.
+        "generative" it takes 0.4.
 
     learning_rate_schedule : {"constant", "linear"}, default="linear"
         "linear" lets the learning rate fall linearly to zero over the `n_iter`
