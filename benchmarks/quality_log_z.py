@@ -26,7 +26,10 @@ def few_flips(seed):
 
 
 CASES = {
-    "six clusters, GaussianRBM 14": (blobs, GaussianRBM(14, n_iter=50)),
+    "six clusters, GaussianRBM 14": (
+        blobs,
+        GaussianRBM(14, n_iter=50, learning_rate_schedule="constant"),
+    ),
     "ten patterns, BernoulliRBM 16": (few_flips, BernoulliRBM(16, n_iter=30)),
     "ten patterns, DBM 20-14": (few_flips, DBMTransformer((20, 14), n_iter=30)),
     "ten patterns, DBM 64-32": (few_flips, DBMTransformer((64, 32), n_iter=30)),

@@ -37,7 +37,10 @@ def digits(seed):
 
 
 CASES = {
-    "six clusters, GaussianRBM 64": (blobs, GaussianRBM(64, n_iter=30)),
+    "six clusters, GaussianRBM 64": (
+        blobs,
+        GaussianRBM(64, n_iter=30, learning_rate_schedule="constant"),
+    ),
     "ten patterns, BernoulliRBM 64": (patterns, BernoulliRBM(64, n_iter=30)),
     "ten patterns, DBM 64-32": (patterns, DBMTransformer((64, 32), n_iter=30)),
     "digits, BernoulliRBM 100": (digits, BernoulliRBM(100, n_iter=30)),

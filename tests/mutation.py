@@ -1459,6 +1459,13 @@ MUTATIONS = [
         "        return codes, np.ones_like(known)\n",
     ),
     Mutation(
+        "net: machines are never centred",
+        "boltzmann/_fine_tuned.py",
+        "variances.sum() < STEADY * np.square(rarer).sum()",
+        "False",
+        tests=("tests/test_dbn_classifier.py",),
+    ),
+    Mutation(
         "net: class weights are not scaled",
         "boltzmann/_fine_tuned_classifier.py",
         "weights * (counts.sum() / total)",

@@ -40,6 +40,7 @@ from sklearn_ebm import (
 from sklearn_ebm._network import Dropout
 from sklearn_ebm._training import KnownDivision, epoch_order, epochs_of
 from sklearn_ebm.boltzmann import _net_starts
+from sklearn_ebm.boltzmann._fine_tuned import _centre_if_steady
 from sklearn_ebm.boltzmann._net_starts import spread_fields
 
 KINDS = {"classifier": DBNClassifier, "regressor": DBNRegressor}
@@ -279,6 +280,41 @@ def test_hidden_layers_start_from_a_stack(visible, digits, labels, monkeypatch):
     np.testing.assert_allclose(expit(X @ model.coefs_[0] + model.intercepts_[0]), h)
     # The output layer, which the stack says nothing of, is the same.
     assert_same(model.coefs_[-1], plain.coefs_[-1])
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_machines_are_centred_where_features_vary_little(make):
+    rng = np.random.default_rng(0)
+    bits = rng.random((300, 20)) < np.linspace(0.05, 0.95, 20)
+    for X, centred in [
+        (bits, False),
+        (rng.random((300, 20)), True),  # variances of 1/12, means of 1/2
+        (0.2 * rng.random((300, 20)), True),
+        (1 - 0.2 * rng.random((300, 20)), True),
+        (0.1 * bits + 0.4, True),
+        (0.1 * bits, False),
+    ]:
+        rbm = RBM(5)
+        _centre_if_steady(rbm, make(X.astype(float)))
+        assert rbm.centering == centred
+    rbm = RBM(5, visible="gaussian", centering=False)
+    _centre_if_steady(rbm, make(rng.random((300, 20))))
+    assert not rbm.centering
+
+
+@pytest.mark.parametrize("kind", [DBNClassifier, DBNRegressor])
+def test_no_units_die_of_features_between_0_and_1(kind):
+    X, y = load_wine(return_X_y=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kind(n_iter=2, random_state=0).fit(minmax_scale(X), y)
+
+
+def test_warning_of_dead_units_names_the_rate_of_the_pretraining(digits, labels):
+    net = DBNClassifier(50, pretrain_learning_rate=20.0, n_iter=1, random_state=0)
+    wanted = "DBNClassifier, layer 1.* Try a lower pretrain_learning_rate"
+    with pytest.warns(ConvergenceWarning, match=wanted):
+        net.fit(digits, labels)
 
 
 @pytest.mark.parametrize("n_rows, epochs", [(1, 60), (1500, 40), (60_000, 10)])

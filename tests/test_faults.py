@@ -138,6 +138,7 @@ def test_few_hidden_states_tell_exactly_how_bad_a_model_is():
     # No row says so: what has the probability lies between clusters, or is wide.
     X = make_blobs(400, 3, centers=6, random_state=1)[0]
     model = GaussianRBM(6, persistent=False, n_iter=100, random_state=0)
+    model.set_params(learning_rate_schedule="constant")
     with pytest.warns(ConvergenceWarning, match="set persistent=True") as caught:
         model.fit(X)
     said = re.search(r"is (-[\d.]+) nats", str(caught[-1].message))

@@ -132,6 +132,7 @@ def test_chains_that_are_drawn_near_where_they_were(persistent, dtype):
 def test_chains_of_langevin_dynamics_go_on():
     X = load_iris().data
     model = GaussianRBM(5, n_iter=1, langevin_time=0.1, average=False, random_state=0)
+    model.set_params(learning_rate_schedule="constant")
     whole = clone(model).set_params(n_iter=3).fit(X)
     parts = clone(model).set_params(warm_start=True).fit(X).fit(X).fit(X)
     assert_same_model(parts, whole)
@@ -172,7 +173,7 @@ def test_early_stopping_keeps_the_last_epoch_of_a_small_gap(real, missing, capsy
     # Nothing to be learned: what there is, is overfitted.
     noise = generator(670).normal(size=(60, 30))
     if real:
-        rbm = GaussianRBM(100, learning_rate=0.1)
+        rbm = GaussianRBM(100, learning_rate=0.1, learning_rate_schedule="constant")
     else:
         noise = (noise > 0) + 1.0 * (noise > 1)
         rbm = RBM(100, visible="categorical", learning_rate=0.1)
@@ -362,7 +363,7 @@ def test_where_features_lie_does_not_matter(hidden, variance, options):
     X = StandardScaler().fit_transform(load_iris().data)
     model = GaussianRBM(
         4, hidden=hidden, variance=variance, standardize=False, learning_rate=0.1,
-        n_iter=5, random_state=0, **{"average": False, **options},
+        n_iter=9, random_state=0, **{"average": False, **options},
     )  # fmt: skip
     far = np.array([128.0, -64.0, 0.0, 512.0])
     first, other = clone(model).fit(X), clone(model).fit(X + far)
@@ -444,10 +445,18 @@ def test_annealing_from_the_base_of_an_estimator():
 
 
 @pytest.mark.parametrize(
-    "n_rows, n_features, n_iter",
-    [(80, 8, 60), (79, 8, 59), (20, 8, 15), (5, 8, 10), (1100, 1, 54), (7000, 1, 10)],
+    "n_rows, n_features, n_iter, of_counts",
+    [
+        (80, 8, 120, 60),
+        (79, 8, 118, 59),
+        (20, 8, 30, 15),
+        (5, 8, 10, 10),
+        (1100, 1, 109, 54),
+        (7000, 1, 17, 10),
+        (13000, 1, 10, 10),
+    ],
 )
-def test_epochs_of_a_slow_fit_by_default(n_rows, n_features, n_iter):
+def test_epochs_of_a_slow_fit_by_default(n_rows, n_features, n_iter, of_counts):
     X = generator(651).normal(size=(n_rows, n_features))
     model = GaussianRBM(1, batch_size=n_rows, random_state=0).fit(X)
     assert model.n_iter_ == n_iter
@@ -455,9 +464,9 @@ def test_epochs_of_a_slow_fit_by_default(n_rows, n_features, n_iter):
     assert_same_model(model, again)
     model.set_params(warm_start=True).fit(X)
     assert model.n_iter_ == 2 * n_iter
-    # So do counts, and no others.
+    # Counts take more than ten, too, and no others.
     X = np.square(X).round()
-    for visible, wanted in [("poisson", n_iter), ("relu", 10), ("gaussian", 10)]:
+    for visible, wanted in [("poisson", of_counts), ("relu", 10), ("gaussian", 10)]:
         rbm = RBM(1, visible=visible, batch_size=n_rows, random_state=0).fit(X)
         assert rbm.n_iter_ == wanted
     # Also where rows are held out.

@@ -49,10 +49,10 @@ from ._visible_scales import (
 )
 from ._wide_starts import wide_rates, wide_start, within_reach
 
-# Epochs of machines that learn slowly, at least and at most, where no number is given,
-# and rows that a feature has to have for the most: of fewer, long training learns
-# noise.
-EPOCHS = 10, 60
+# Epochs where no number is given: the least, those of 1 000 counts or fewer, which are
+# learned slowly, and rows that a feature has to have for these: of fewer, long training
+# learns noise.
+LEAST_EPOCHS, EPOCHS_OF_COUNTS = 10, 60
 ROWS_A_FEATURE = 10
 
 # Attributes that only machines with other units than two layers of bits have.
@@ -354,15 +354,15 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             )
 
     @property
-    def _is_slow(self):
-        """Whether ten epochs at the default rate of its features are too few."""
-        return Kind.POISSON in kinds_of(self._columns().unit)
+    def _most_epochs(self):
+        """Epochs of few rows, where no number is given."""
+        counts = Kind.POISSON in kinds_of(self._columns().unit)
+        return EPOCHS_OF_COUNTS if counts else LEAST_EPOCHS
 
     def _n_epochs(self, rows):
-        least, most = EPOCHS
         share = min(1, rows.n_rows / (ROWS_A_FEATURE * rows.n_columns))
-        most = int(share * most) if self._is_slow else least
-        return epochs_of(self.n_iter, rows.n_rows, least, most)
+        most = max(LEAST_EPOCHS, int(share * self._most_epochs))
+        return epochs_of(self.n_iter, rows.n_rows, LEAST_EPOCHS, most)
 
     def _rate(self):
         if self.learning_rate is not None:
