@@ -8,8 +8,10 @@ cdef enum:
     # Rows of data whose hidden units jumps are to: whole tiles of products, whatever
     # the instruction set (see _leaves_products.h).
     POOL = 48
-    # One in so many of them may give way to a point between rows.
+    # One in so many of them may give way to a point between rows, or to one beyond, so
+    # many times as far from one as from the other.
     SPACING = 8
+    BEYOND = 4
 
 
 cdef class Jumps:
@@ -19,6 +21,7 @@ cdef class Jumps:
     cdef int itemsize
     cdef bint bits  # whether the hidden units are
     cdef bint between  # whether some rows give way to points between rows
+    cdef bint beyond  # and others to points beyond rows
     cdef const Leaves *leaves
     cdef dict memory
     # Fields of hidden units given the last rows, in a ring; their log partitions, and

@@ -32,6 +32,11 @@
 # SPACING of the rows gives way to the point half-way to the one before it, except in
 # restricted machines of bits, which were no better for it. (One visit moves shares by
 # nats. The more proposals lie between rows, the fewer chains go to rows.)
+#
+# Where there are counts, modes may also lie beyond all data: many hidden units together
+# can drive a count to dozens of times what it ever was, at which all of them stay on.
+# So every other of those places lies beyond a row instead, as seen from the row before
+# it, BEYOND times as far from it as that.
 import numpy as np
 
 from libc.math cimport log
@@ -91,11 +96,12 @@ cdef class Jumps:
     batch_size : how many rows a minibatch has
     seldom : whether one in a few minibatches does as well (in restricted machines of
         bits); then no places between rows are proposed, either
+    counts : whether places beyond rows are proposed, too
     """
 
     def __cinit__(
         self, Units hidden, Py_ssize_t n_chains, Py_ssize_t h_bytes, dtype,
-        Py_ssize_t n_visible, Py_ssize_t batch_size, bint seldom,
+        Py_ssize_t n_visible, Py_ssize_t batch_size, bint seldom, bint counts=False,
     ):
         self.hidden, self.n_chains, self.h_bytes = hidden, n_chains, h_bytes
         self.dtype = np.dtype(dtype)
@@ -118,7 +124,7 @@ cdef class Jumps:
             2 * n_visible * hidden.n_units * (batch_size + n_chains)
         )
         self.short_wait = min(_wait(work, MUCH_WORK), _wait(work, TIMES * others))
-        self.between = not seldom
+        self.between, self.beyond = not seldom, counts
         if seldom:
             self.usual_wait = min(
                 _wait(work, FREE_WORK), max(FEW, _wait(work, others // SHARE))
@@ -184,14 +190,14 @@ cdef class Jumps:
         return self.between and k % SPACING == SPACING - 1
 
     cdef void _go_between(self, Py_ssize_t k) noexcept nogil:
-        """Put fields half-way to those before them, which stay."""
+        """Put fields half-way to those before them, which stay, or beyond these."""
         cdef char *mine = self.fields + k * self.h_bytes
+        cdef char *other = mine - self.h_bytes
+        cdef bint beyond = self.beyond and k // SPACING % 2 == 1
         if self.itemsize == 4:
-            _halve[float](<float *> mine, <float *> (mine - self.h_bytes), self.hidden)
+            _go[float](<float *> mine, <float *> other, self.hidden, beyond)
         else:
-            _halve[double](
-                <double *> mine, <double *> (mine - self.h_bytes), self.hidden
-            )
+            _go[double](<double *> mine, <double *> other, self.hidden, beyond)
 
     cdef bint is_due(self, uint64_t step, Py_ssize_t n_steps) noexcept nogil:
         """Whether a minibatch of n_steps that begins at this step begins with a jump.
@@ -306,11 +312,16 @@ cdef class Jumps:
         self.due = step + self.wait * n_steps
 
 
-cdef void _halve(real *mine, const real *other, Units hidden) noexcept nogil:
-    """Put fields half-way to others."""
+cdef void _go(
+    real *mine, const real *other, Units hidden, bint beyond
+) noexcept nogil:
+    """Put fields half-way to others, or farther away from them."""
     cdef Py_ssize_t j
     for j in range(hidden.n_units):
-        mine[j] = (mine[j] + other[j]) / 2
+        if beyond:
+            mine[j] = mine[j] + BEYOND * (mine[j] - other[j])
+        else:
+            mine[j] = (mine[j] + other[j]) / 2
 
 
 cdef uint64_t _wait(Py_ssize_t work, Py_ssize_t a_minibatch) noexcept nogil:

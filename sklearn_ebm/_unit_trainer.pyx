@@ -39,7 +39,7 @@ from ._panels cimport address, aligned
 from ._products cimport multiply
 from ._rows cimport RowBlock, Rows
 from ._simd cimport PANEL_BYTES, ActiveRows, RowUpdate, select_leaves
-from ._units cimport Noise, Units, row_draws, row_log_partition, row_means
+from ._units cimport Kind, Noise, Units, row_draws, row_log_partition, row_means
 
 from ._openmp import effective_n_threads
 
@@ -75,6 +75,14 @@ cdef void follow_variance(
             squares[j] += <real> ((factor * factor - 1) * weights[j] * weights[j])
         weights[j] *= <real> factor
         by[j] += <real> (change * weights[j])
+
+
+cdef bint _has_counts(Units units):
+    cdef int k
+    for k in range(units.n_groups):
+        if units.groups[k].kind == Kind.POISSON:
+            return True
+    return False
 
 
 cdef class UnitTrainer(Minibatches):
@@ -372,7 +380,7 @@ cdef class UnitTrainer(Minibatches):
         """
         self.jumps = Jumps(
             self.hidden, self.n_chains, self.h_bytes, self.dtype, self.n_visible,
-            self.batch_size, seldom=False,
+            self.batch_size, seldom=False, counts=_has_counts(self.visible),
         )
         self.fields_then = self._bytes("fields_then", self.n_chains * self.v_bytes)
         if state is not None:

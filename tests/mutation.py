@@ -793,6 +793,12 @@ MUTATIONS = [
         "self.wait = self.usual_wait",
     ),
     Mutation(
+        "no jumps to places beyond rows of counts",
+        "_jumps.pyx",
+        "self.beyond and k // SPACING % 2 == 1",
+        "False",
+    ),
+    Mutation(
         "no jumps to places between rows",
         "_jumps.pyx",
         "return self.between and k % SPACING == SPACING - 1",

@@ -113,12 +113,15 @@ class Jumps:
 
     hidden : compiled `Units`, which draw as the kernel does, in `dtype`
     seldom : whether one in a few minibatches does as well
+    counts : whether places beyond rows are proposed, too
     """
 
     def __init__(
-        self, hidden, key, dtype, n_visible, batch_size, *, seldom=False, size=48
-    ):
+        self, hidden, key, dtype, n_visible, batch_size, *, seldom=False,
+        counts=False, size=48,
+    ):  # fmt: skip
         self.n_visible, self.batch_size, self.seldom = n_visible, batch_size, seldom
+        self.counts = counts
         self.hidden, self.key, self.dtype, self.size = hidden, key, dtype, size
         self.fields, self.at, self.wait, self.due = {}, 0, None, 0
 
@@ -128,7 +131,10 @@ class Jumps:
             k = (self.at + r) % self.size
             self.fields[k] = row
             if k % 8 == 7 and not self.seldom:
-                self.fields[k] = (row + self.fields[k - 1]) / 2
+                before = self.fields[k - 1]
+                self.fields[k] = (row + before) / 2
+                if self.counts and k // 8 % 2:
+                    self.fields[k] = row + 4 * (row - before)
         self.at = (self.at + min(len(fields), self.size)) % self.size
 
     def is_due(self, step, n_steps):

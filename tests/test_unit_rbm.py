@@ -441,6 +441,20 @@ def test_annealing_from_the_base_of_an_estimator():
         assert abs(error) < 5 * found.standard_error
 
 
+@pytest.mark.slow
+def test_small_counts_are_not_drawn_far_beyond_the_data():
+    """States in which many hidden units stay on together, and counts are dozens."""
+    means = np.array([[1, 0.3, 2, 1], [0.5, 2, 0.7, 1]])
+    for seed in range(3):
+        rng = generator(672, seed)
+        X = rng.poisson(means[rng.integers(0, 2, 600)]).astype(float)
+        model = RBM(visible="poisson", random_state=seed).fit(X)
+        draws = model.sample(4000, n_gibbs_steps=200, random_state=0)
+        assert draws.max() < 4 * X.max()
+        # (Of draws from the true means half a percent is.)
+        assert (draws > X.max(axis=0)).any(axis=1).mean() < 0.03
+
+
 # ---- Where training starts and what bounds it ----
 
 

@@ -21,6 +21,7 @@ from sklearn_ebm.units import (
     Poisson,
     ReLU,
     Spin,
+    kinds_of,
 )
 
 KEY = 0x0123456789ABCDEF
@@ -169,8 +170,9 @@ class Case:
         if jumps:
             self.trainer.start_jumps()
             self.twin.jumps = reference_units.Jumps(
-                units[1], KEY, dtype, D, self.trainer.batch_size
-            )
+                units[1], KEY, dtype, D, self.trainer.batch_size,
+                counts=Kind.POISSON in kinds_of(unit),
+            )  # fmt: skip
         self.trainer.offset_rate = self.twin.offset_rate = 0.25 * centred
         for name, value in options.items():
             setattr(self.trainer, name, value)
@@ -545,6 +547,41 @@ def test_jumps_to_hidden_states_without_bounds_leave_the_model_as_it_is(hidden):
     wanted = np.zeros(8)
     wanted[state_numbers(states > 0)] = p
     assert chi_square_p_value(np.bincount(seen, minlength=8), wanted) > 1e-3
+
+
+def test_jumps_beyond_rows_of_counts_leave_the_model_as_it_is():
+    case = Case(
+        (Poisson(), False), "bernoulli", sizes=(4, 3), n_rows=200, batch_size=20,
+        jumps=True, n_chains=4000, scale=0.7, centred=False,
+    )  # fmt: skip
+    weights, c, b, _ = case.twin.machine
+    states = all_states(3).astype(float)
+    log_p = states @ c + np.exp(b + states @ weights.T).sum(axis=1)
+    p = np.exp(log_p - logsumexp(log_p))
+    begun = states[generator(649).choice(8, 4000, p=p)]
+    case.trainer.set_chains(begun)
+    for _ in range(50):  # with jumps in every few minibatches
+        case.trainer.begin_epoch(case.order, np.zeros(10))
+        case.trainer.run(0, 10)
+    # Places to jump to are rows, or half-way between two, or beyond one of them.
+    state = case.trainer.jumps_state()
+    of_rows = case.X @ weights + c
+    shares = []
+    for k in range(48):
+        mine, before = state["fields"][k], state["fields"][k - 1]
+        for share in (1.0, 0.5, 5.0):
+            row = before + (mine - before) / share
+            if np.abs(of_rows - row).max(axis=1).min() < 1e-9:
+                shares.append(share)
+                break
+    assert shares == ([*7 * [1.0], 0.5] + [*7 * [1.0], 5.0]) * 3
+    # (As many chains have moved as do in draws that know nothing of the first ones.)
+    moved = (case.trainer.chains() != begun).any(axis=1).mean()
+    assert moved > 0.8 * (1 - np.square(p).sum()) > 0.1
+    counts = np.bincount(state_numbers(case.trainer.chains()), minlength=8)
+    wanted = np.zeros(8)
+    wanted[state_numbers(states)] = p
+    assert chi_square_p_value(counts, wanted) > 1e-3
 
 
 @pytest.mark.parametrize("jumps", [False, True])
