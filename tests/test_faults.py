@@ -202,18 +202,21 @@ def test_real_models_that_were_led_away_from_the_data_are_warned_of(bits, scale)
 
 def test_long_rows_of_counts_that_no_row_is_like_are_warned_of():
     # Short texts on few topics, many hidden units, and slow hidden biases: in some of
-    # their states texts are ten times as long, which chains come to step by step.
+    # their states texts are ten times as long, of which contrastive divergence sees
+    # nothing. (Persistent chains jump beyond rows.)
     rng = np.random.default_rng(1)
     topics = rng.dirichlet(np.full(100, 0.1), 8)
     shares = rng.dirichlet(np.full(8, 0.2), 1000)
     X = np.array([rng.multinomial(rng.poisson(20), p) for p in shares @ topics])
     model = RBM(256, visible="poisson", n_iter=10, learning_rate=0.01, random_state=1)
+    model.set_params(persistent=False)
     with pytest.warns(ConvergenceWarning, match="worse than independent"):
         model.fit(X[:700])
     assert model.sample(100, random_state=0).sum(axis=1).mean() > 60
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        model.set_params(n_components=32).fit(X[:700])
+        model.set_params(persistent=True).fit(X[:700])
+    assert model.sample(100, random_state=0).sum(axis=1).mean() < 60
 
 
 @pytest.mark.parametrize("scale", [2.0, 5.0])
@@ -353,3 +356,16 @@ def test_the_guide_quotes_what_is_said():
         for text in re.findall(r'"([^"]+)"', line):
             for part in text.split("..."):
                 assert part.strip() in source, part
+
+
+def test_real_units_that_would_need_larger_weights_are_warned_of():
+    rng = generator(680)
+    strong = rng.normal(size=(1000, 3)) @ rng.normal(size=(3, 10))
+    noise = rng.normal(size=(1000, 10))
+    model = GaussianRBM(3, hidden="gaussian", random_state=0)
+    with pytest.warns(ConvergenceWarning, match="as large as .*FactorAnalysis"):
+        model.fit(strong + 0.2 * noise)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(0.3 * strong + noise)
+        clone(model).set_params(hidden="bernoulli").fit(strong + 0.2 * noise)

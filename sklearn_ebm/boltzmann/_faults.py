@@ -4,6 +4,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 
+from .._excess import LARGEST_NORM
 from .._machines import SOME, Machine, some_rows, weighted_sums
 from .._unit_paths import state_counts
 from .._units import Kind
@@ -14,6 +15,9 @@ from ..samplers._paths import LEAST_RATE
 from ..units import are, as_unit, kinds_by_column, kinds_of, with_gaussian
 from ._visible_scales import bias_for, column_variances
 
+# Share of the largest norm of weights that is as good as all of it: means over an epoch
+# are a little smaller.
+NEARLY = 0.98
 # Largest standard deviation of the means of units that are as good as constant.
 LEAST_DEVIATION = 0.02
 # Rows that are looked at where few say so.
@@ -121,6 +125,25 @@ def warn_of_constant_labels(model, scores_of, X, remedies):
             lambda rows: softmax(scores_of(rows), axis=1),
             X,
             remedies,
+        )
+
+
+def warn_of_full_weights(estimator, kinds):
+    """Warn if weights between Gaussian layers are as large as training lets them be.
+
+    `kinds` are those of the visible units, by column.
+    """
+    hidden = as_unit(estimator.hidden)
+    if hidden.kind != Kind.GAUSSIAN or (kinds != Kind.GAUSSIAN).any():
+        return
+    weights = estimator.components_ / np.sqrt(estimator.variance_.astype(np.float64))
+    weights *= np.reshape(hidden.scale, (-1, 1))
+    if np.linalg.norm(weights, 2) > NEARLY * LARGEST_NORM:
+        warn(
+            f"The weights of {title(estimator)} are as large as they can be: features "
+            "agree more strongly than it can say. sklearn_ebm.FactorAnalysis fits the "
+            "same distributions, by maximum likelihood and without that bound.",
+            ConvergenceWarning,
         )
 
 

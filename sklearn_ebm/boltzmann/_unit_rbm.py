@@ -25,7 +25,7 @@ from ..units import (
     kinds_of,
 )
 from ._columns import all_bits, range_of
-from ._faults import warn_of_excess_probability
+from ._faults import warn_of_excess_probability, warn_of_full_weights
 from ._normaliser import kept_log_z
 from ._rates import (
     CLIP,
@@ -528,6 +528,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         super()._warn_of_faults(X, run, drawn)
         if not self._bits and as_unit(self.hidden).kind == Kind.BERNOULLI:
             self._warn_of_endless_counts(self.components_, self.intercept_visible_)
+        if not self._bits and self._stands_alone:
+            warn_of_full_weights(self, self._columns().kinds)
 
     def _check_restored(self):
         super()._check_restored()

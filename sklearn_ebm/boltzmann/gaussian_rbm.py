@@ -197,7 +197,8 @@ class GaussianRBM(UnitsRBM):
     ConvergenceWarning
         At the end of `fit`, if over 5 % of the hidden units, Bernoulli ones, are dead
         or saturated: below 0.01 for every row, or above 0.99 for every row. Or if the
-        model is found to be certainly worse than independent normal features.
+        model is found to be certainly worse than independent normal features, or if
+        weights to "gaussian" hidden units are as large as they can be.
 
     See Also
     --------
