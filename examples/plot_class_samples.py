@@ -10,12 +10,12 @@ digits of every class by Gibbs sampling.
 
 Trained to tell the classes apart, and for nothing else, it draws fragments: the
 strokes that one class has and others lack, and noise where nothing tells them apart.
-Trained as a model of digits and labels, it draws digits that can be read. The hybrid
-objective lies in between. With as few digits as there are here (1 257 to learn from),
-what a digit looks like also helps to tell which one it is, and the generative model
-errs half as often as the discriminative one; with all of MNIST it errs more often
-(3.4 % against 1.8 %, Larochelle and Bengio 2008). The hybrid model is as good as the
-better one of both.
+Trained as a model of digits and labels, it draws digits that can be read. The samples
+of the hybrid objective lie in between. With as few digits as there are here (1 257 to
+learn from), what a digit looks like also helps to tell which one it is, and the
+generative model errs half as often as the discriminative one; with all of MNIST it errs
+more often (3.4 % against 1.8 %, Larochelle and Bengio 2008). The hybrid model is as
+good as the better one of both.
 """
 
 import matplotlib.pyplot as plt

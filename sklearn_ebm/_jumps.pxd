@@ -8,9 +8,9 @@ cdef enum:
     # Rows of data whose hidden units jumps are to: whole tiles of products, whatever
     # the instruction set (see _leaves_products.h).
     POOL = 48
-    # One in so many of them may give way to a point between rows, or to one beyond, so
-    # many times as far from one as from the other.
+    # One in so many of them may give way to a point between rows, or beyond one.
     SPACING = 8
+    # How far beyond, in distances between that row and the one before it.
     BEYOND = 4
 
 

@@ -36,7 +36,7 @@
 # Where there are counts, modes may also lie beyond all data: many hidden units together
 # can drive a count to dozens of times what it ever was, at which all of them stay on.
 # So every other of those places lies beyond a row instead, as seen from the row before
-# it, BEYOND times as far from it as that.
+# it, at BEYOND times the distance between these two.
 import numpy as np
 
 from libc.math cimport log
@@ -190,7 +190,7 @@ cdef class Jumps:
         return self.between and k % SPACING == SPACING - 1
 
     cdef void _go_between(self, Py_ssize_t k) noexcept nogil:
-        """Put fields half-way to those before them, which stay, or beyond these."""
+        """Move fields half-way to those before them, which stay, or away from these."""
         cdef char *mine = self.fields + k * self.h_bytes
         cdef char *other = mine - self.h_bytes
         cdef bint beyond = self.beyond and k // SPACING % 2 == 1

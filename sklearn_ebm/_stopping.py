@@ -17,7 +17,7 @@ class Stopping:
         `tol` of the lowest.
 
     tol : float
-        Tolerance in nats a row.
+        Tolerance, in the unit of what is watched.
 
     patience : int
         Number of epochs in a row without progress after which the training ends.
@@ -40,7 +40,7 @@ class Stopping:
         return self.waited >= self.patience
 
     def fitted(self, n_iter):
-        """Return what a model has of it that has been trained for n_iter epochs."""
+        """Return the fitted attributes of a model after n_iter epochs."""
         return {"best_n_iter_": self.best["n_iter"] if self.best else n_iter}
 
     def see(self, entry, n_iter, parameters):
@@ -68,7 +68,7 @@ class NoStopping:
     best, done = None, False
 
     def fitted(self, n_iter):
-        """Return nothing: a model has nothing of it."""
+        """Return none."""
         return {}
 
     def see(self, entry, n_iter, parameters):

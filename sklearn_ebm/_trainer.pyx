@@ -346,6 +346,7 @@ cdef class Trainer(Minibatches):
     # ---- Training ----
 
     def run(self, start, stop, n_threads=1):
+        """See `Minibatches.run`."""
         self._point()
         super().run(start, stop, n_threads)
 

@@ -78,6 +78,7 @@ cdef void follow_variance(
 
 
 cdef bint _has_counts(Units units):
+    """Whether some of the units are counts."""
     cdef int k
     for k in range(units.n_groups):
         if units.groups[k].kind == Kind.POISSON:
@@ -402,6 +403,7 @@ cdef class UnitTrainer(Minibatches):
     # ---- Training ----
 
     def run(self, start, stop, n_threads=1):
+        """See `Minibatches.run`."""
         super().run(start, stop, n_threads)
         if self.unbounded and stop == self.n_sweeps():
             self._keep_distribution()

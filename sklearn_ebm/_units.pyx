@@ -368,7 +368,7 @@ cdef void row_draws(
         _row[double](units, leaves, <double *> row, noise, <double *> room)
 
 
-cdef double sum_of_exponentials(
+cdef double _sum_of_exponentials(
     const real *x, Py_ssize_t n, double *most
 ) noexcept nogil:
     """Sum of exp(x - most), where `most` becomes the largest of n numbers."""
@@ -406,7 +406,7 @@ cdef double _log_partition(
             i = g.start + b * g.size
             x = row[i]
             if g.kind == CATEGORICAL:
-                part = sum_of_exponentials(row + i, g.size, &most)
+                part = _sum_of_exponentials(row + i, g.size, &most)
                 total += most + log(part)
             elif g.kind == GAUSSIAN:
                 total += units.mean[i] * x + 0.5 * units.variance[i] * x * x
@@ -483,7 +483,7 @@ cdef void row_variances(Units units, real *row) noexcept nogil:
             elif g.kind == SPIN:
                 row[i] = <real> (1 / cosh(min(fabs(x), 350.0)) ** 2)
             elif g.kind == CATEGORICAL:
-                part = sum_of_exponentials(row + i, g.size, &most)
+                part = _sum_of_exponentials(row + i, g.size, &most)
                 for j in range(i, i + g.size):
                     x = exp(row[j] - most) / part
                     row[j] = <real> (x * (1 - x))

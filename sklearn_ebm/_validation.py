@@ -157,7 +157,8 @@ def _validated(estimator, X, **checks):
             raise
         raise ValueError(
             f"X holds text: {error}. Encode it as numbers first: categories by "
-            "OrdinalEncoder, for units of the kind 'categorical', or by OneHotEncoder."
+            "OneHotEncoder, or, for 'categorical' units of RBM and RBMImputer, by "
+            "OrdinalEncoder."
         ) from error
 
 

@@ -793,6 +793,12 @@ MUTATIONS = [
         "self.wait = self.usual_wait",
     ),
     Mutation(
+        "a minibatch that was begun is forgotten",
+        "_minibatches.pyx",
+        "self.unfinished = stop % self.sweeps_per_batch != 0",
+        "self.unfinished = False",
+    ),
+    Mutation(
         "no jumps to places beyond rows of counts",
         "_jumps.pyx",
         "self.beyond and k // SPACING % 2 == 1",
@@ -1218,8 +1224,8 @@ MUTATIONS = [
     Mutation(
         "classes: the hybrid rate does not know how rare labels are",
         "boltzmann/classifier.py",
-        "min(RATE / np.sqrt(rarity), most)",
-        "min(RATE, most)",
+        "rate = RATE / np.sqrt(rarity)",
+        "rate = RATE",
         tests=("tests/test_classifier_trainer.py",),
     ),
     Mutation(

@@ -60,7 +60,8 @@ def test_sources_by_themselves(shape, dtype):
     wanted = by_numpy(Z, np.diag(scale.astype(dtype).astype(float)), sources)
     found = own_moments(Z, scale, sources)
     energies, _, gradient, curvature = wanted
-    for one, all_ in zip(found, [energies, np.diag(gradient), np.diag(curvature)]):
+    wanted = [energies, np.diag(gradient), np.diag(curvature)]
+    for one, all_ in zip(found, wanted, strict=True):
         error = 100 * np.finfo(dtype).eps * np.abs(all_).max()
         np.testing.assert_allclose(one, all_, rtol=0, atol=error)
 

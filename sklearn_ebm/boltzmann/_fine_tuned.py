@@ -44,9 +44,9 @@ from ._visible_scales import column_variances
 # say more of the rows than persistent chains do. Both lower the error that a net makes
 # from the same labels.
 PRETRAINING = {"centering": False, "persistent": False}
-# But where variances of inputs are less than this share of their squared means (those
-# of bits, counted as ones where they are rarer, never are), machines would learn little
-# but the means, and their units may die of it.
+# But they are centred where variances of inputs are less than this share of their
+# squared means: they would learn little but the means, and their units may die of it.
+# (A bit that is mostly on counts as flipped, so that bits never are such inputs.)
 STEADY = 0.4
 # Standard deviation of the activities of units below which training has lost a net. (A
 # net that works may have small ones, and large weights above.)

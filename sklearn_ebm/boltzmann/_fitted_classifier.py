@@ -135,7 +135,7 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
 
         n_gibbs_steps : int, default=1000
             Gibbs steps of every chain. Few steps give samples that still resemble
-            `init`.
+            `init`; with 0 they are `init`.
 
         init : array-like of shape (n_samples, n_features), default=None
             Values of the visible units to start from. None starts every chain at

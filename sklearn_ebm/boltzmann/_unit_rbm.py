@@ -49,9 +49,9 @@ from ._visible_scales import (
 )
 from ._wide_starts import wide_rates, wide_start, within_reach
 
-# Epochs where no number is given: the least, those of 1 000 counts or fewer, which are
-# learned slowly, and rows that a feature has to have for these: of fewer, long training
-# learns noise.
+# Epochs where no number is given: the least; those of 1 000 rows of counts or fewer,
+# which are learned slowly; and rows that a feature has to have for so many: of fewer,
+# long training learns noise.
 LEAST_EPOCHS, EPOCHS_OF_COUNTS = 10, 60
 ROWS_A_FEATURE = 10
 

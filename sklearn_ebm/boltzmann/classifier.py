@@ -41,11 +41,11 @@ from ._starts import (
 from ._structure import check_structure
 from ._visible_scales import column_variances
 
-# Learning rate and momentum along the gradient of p(y|v), which is exact; the rate of
-# chains, and what momentum makes it longer by must not make it longer than that.
+# Learning rate and momentum along the gradient of p(y|v), which is exact; and the rate
+# of chains, beyond which momentum must not take the steps of the generative part.
 RATE, MOMENTUM, RATE_OF_CHAINS = 0.1, 0.9, 0.2
-# Deviation of the fields of hidden units at first: half as wide where more is learned
-# of features than of labels, since units with wide fields model them poorly.
+# Deviation of the fields of hidden units at first: half as wide where most rows have no
+# label, and features are most of what is learned: wide fields model them poorly.
 SPREAD, SPREAD_OF_FEATURES = 1.0, 0.5
 # What is known of every epoch.
 HISTORY = ["learning_rate", "seconds", "weight_norm", "log_likelihood", "accuracy"]
@@ -80,8 +80,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         Size of a step along the gradient of the objective (in nats a row), which
         `momentum` makes ``1 / (1 - momentum)`` times as long in the end. None means
         0.1 for the discriminative objective and 0.2 for the generative one. For the
-        hybrid one it means 0.1, divided by the square root of the number of rows for
-        each label (of 1 to `batch_size`), but ``0.2 * (1 - momentum) / alpha`` at most.
+        hybrid one it means ``0.1 / sqrt(r)``, where r is the number of rows for each
+        label, but `batch_size` at most; and never more than ``0.2 * (1 - momentum) /
+        alpha``.
 
     batch_size : int, default=10
         Number of rows in a minibatch. The last minibatch of an epoch may be
@@ -552,7 +553,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             components, labels = weights[:n].T, weights[n:].T
         else:
             variance = column_variances(X, some_rows(division.training), mean)
-            spread = SPREAD if (known >= 0).all() else SPREAD_OF_FEATURES
+            rare = self.alpha > 0 and 2 * np.count_nonzero(known < 0) > len(known)
+            spread = SPREAD_OF_FEATURES if rare else SPREAD
             components, hidden = start_of_features(
                 components, mean, variance, n_rows, spread
             )
@@ -633,12 +635,15 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             return float(self.learning_rate)
         if self.objective == "generative":
             return RATE_OF_CHAINS
-        if self.objective == "discriminative" or self.alpha == 0:
+        if self.objective == "discriminative":
             return RATE
         # Rows with a label weigh more where they are rarer, and so does their noise.
         rarity = np.clip(_rows_a_label(codes, division), 1, self.batch_size)
-        most = RATE_OF_CHAINS * (1 - self._momentum()) / self.alpha
-        return float(min(RATE / np.sqrt(rarity), most))
+        rate = RATE / np.sqrt(rarity)
+        if self.alpha > 0:
+            most = RATE_OF_CHAINS * (1 - self._momentum()) / float(self.alpha)
+            rate = min(rate, most)
+        return float(rate)
 
     def _chains(self):
         """Hidden states to start from: the last ones, or new ones."""

@@ -495,8 +495,8 @@ class DBNClassifier(FineTunedClassifier):
         NotFittedError
             If the model has not been fitted.
         ValueError
-            If `n_samples` or `n_gibbs_steps` is less than 1, or `y` has other than
-            `n_samples` rows, or labels that are not in `classes_`.
+            If `n_samples` is less than 1, or `n_gibbs_steps` than 0; or `y` has other
+            than `n_samples` rows, or labels that are not in `classes_`.
         TypeError
             If a number is no integer.
         """

@@ -98,7 +98,7 @@ class GaussianRBM(UnitsRBM):
     learning_rate_schedule : {"constant", "linear"}, default="linear"
         "linear" lets the learning rate fall to zero over the epochs of `fit`. With
         "constant", half as many epochs go as far, but what they end with is noisier:
-        draws may have means that those of the data do not have. `partial_fit` always
+        draws may have other means than the data. `partial_fit` always
         uses `learning_rate`.
 
     average : bool, default=True

@@ -189,7 +189,8 @@ def in_order(W, names, whitening):
 
     The source that brings most variance to the data comes first; the largest entry
     of each column of the mixing matrix is positive. Also returns the densities of the
-    sources, of which `names` were those, and their standard deviations.
+    sources in that order (`names` are those of the rows of W; a source whose sign
+    changes leans the other way), and their standard deviations.
     """
     deviations = np.sqrt(np.einsum("ij,jk,ik->i", W, whitening.second, W))
     mixing = whitening.backward @ linalg.pinv(W)
