@@ -258,7 +258,7 @@ class Run:
         self.pacer = Pacer(trainer.n_threads)
         self.n_batches = -(-division.n_rows // trainer.batch_size)
 
-    def epochs(self, model, n_iter, learning_rate, callbacks, given):
+    def epochs(self, model, n_iter, learning_rate, schedule, callbacks, given):
         """Yield the epochs of a `fit`, until it is enough; callbacks are told of each.
 
         Parameters
@@ -269,8 +269,8 @@ class Run:
         n_iter : int
             How many there are to be.
 
-        learning_rate : float
-            The rate that its schedule starts from.
+        learning_rate, schedule : float, str
+            As for `minibatch_rates`.
 
         callbacks : callback context
             That of the fit.
@@ -294,11 +294,7 @@ class Run:
             task = callbacks.subcontext(task_name="epoch")
             task.call_on_fit_task_begin(estimator=model, **given)
             rates = minibatch_rates(
-                learning_rate,
-                model.learning_rate_schedule,
-                epoch,
-                n_iter,
-                self.n_batches,
+                learning_rate, schedule, epoch, n_iter, self.n_batches
             )
             # Only the last epoch's average is kept, but a watcher may want to see, or
             # to stop at, any epoch.

@@ -271,8 +271,7 @@ def test_one_layer_is_a_machine(visible, digits):
     X = digits[:200]
     model = DBNTransformer((8,), visible=visible, n_iter=3, random_state=0).fit(X)
     kind = {"bernoulli": BernoulliRBM, "gaussian": GaussianRBM}[visible]
-    rbm = kind(8, learning_rate=0.1, n_iter=3, random_state=0)
-    rbm.set_params(learning_rate_schedule="constant").fit(X)
+    rbm = kind(8, n_iter=3, random_state=0).fit(X)
     for each in (model, rbm):
         each.partial_fit(X[:50])
     assert_same(model.components_, [rbm.components_])
@@ -453,8 +452,7 @@ def test_gaussian_features(digits):
         (12, 8), visible="gaussian", learning_rate=(0.01, 0.1), n_iter=3, random_state=0
     ).fit(X)
     rng = np.random.RandomState(0)
-    first = GaussianRBM(12, learning_rate=0.01, n_iter=3, random_state=rng)
-    first.set_params(learning_rate_schedule="constant").fit(X)
+    first = GaussianRBM(12, learning_rate=0.01, n_iter=3, random_state=rng).fit(X)
     assert_same(model.components_[0], first.components_)
     assert_same(model.variance_, first.variance_)
     (W, U), (c, d) = model.recognition_components_, model.recognition_intercepts_

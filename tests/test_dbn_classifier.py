@@ -265,6 +265,8 @@ def test_hidden_layers_start_from_a_stack(visible, digits, labels, monkeypatch):
     stack = RBM(
         9,
         visible=visible,
+        learning_rate=0.1,
+        learning_rate_schedule="constant",
         n_iter=5,
         centering=False,
         persistent=False,

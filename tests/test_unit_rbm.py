@@ -480,13 +480,37 @@ def test_epochs_of_a_slow_fit_by_default(n_rows, n_features, n_iter, of_counts):
     assert model.n_iter_ == 2 * n_iter
     # Counts take more than ten, too, and no others.
     X = np.square(X).round()
-    for visible, wanted in [("poisson", of_counts), ("relu", 10), ("gaussian", 10)]:
+    for visible, wanted in [
+        ("poisson", of_counts),
+        ("relu", 10),
+        ("gaussian", n_iter),
+        ([([0], "gaussian"), (slice(1, n_features), "poisson")], n_iter),
+    ]:
         rbm = RBM(1, visible=visible, batch_size=n_rows, random_state=0).fit(X)
         assert rbm.n_iter_ == wanted
     # Also where rows are held out.
     model = clone(again).set_params(n_iter=None, early_stopping=True, tol=1e9)
     if n_rows > 10:
         assert model.fit(X).n_iter_ == n_iter
+
+
+def test_real_columns_are_learned_as_by_a_gaussian_machine(digits):
+    X = digits[:60, 20:26]
+    gaussian = GaussianRBM(5, random_state=0).fit(X)
+    rbm = RBM(5, visible="gaussian", random_state=0).fit(X)
+    assert_same(fitted_floats(rbm), fitted_floats(gaussian))
+    rates = rbm.history_["learning_rate"]
+    assert rates[0] == 0.03
+    assert np.all(np.diff(rates) < 0)
+    # One real column is enough, and what is given is kept.
+    mixed = RBM(5, visible=[([0], "gaussian"), (slice(1, 6), "bernoulli")])
+    mixed.set_params(random_state=0, n_iter=3)
+    assert_allclose(mixed.fit(X).history_["learning_rate"], [0.03, 0.02, 0.01])
+    mixed.set_params(learning_rate_schedule="constant", learning_rate=0.2)
+    assert mixed.fit(X).history_["learning_rate"] == [0.2] * 3
+    for visible in ("bernoulli", "spin"):
+        rbm.set_params(visible=visible)
+        assert rbm.fit(X).history_["learning_rate"] == [0.1] * 10
 
 
 # Beside real columns, centred machines start with bits that depend on each other, and
@@ -951,7 +975,7 @@ def test_a_fit_leaves_nothing_of_other_units():
 
 def test_training_goes_on():
     X = table()
-    model = mixed_rbm(n_iter=1)
+    model = mixed_rbm(n_iter=1, learning_rate_schedule="constant")
     whole = clone(model).set_params(n_iter=2, average=False).fit(X)
     parts = clone(model).set_params(warm_start=True, average=False).fit(X).fit(X)
     assert_same(fitted_floats(parts), fitted_floats(whole))
@@ -1075,7 +1099,8 @@ def test_counts_begin_with_a_lower_rate():
     independent = poisson.logpmf(X, X.mean(axis=0)).sum(axis=1).mean()
     assert float(log_likelihood(rbm, X)) > independent + 20
     for given, wanted in [
-        ({"visible": "gaussian"}, [0.1] * 3),
+        ({"visible": "bernoulli", "hidden": "spin"}, [0.1] * 3),
+        ({"visible": "gaussian"}, [0.03] * 3),
         ({"visible": "poisson"}, [0.01] * 3),
         ({"visible": [([0], "poisson"), ([1, 2], "bernoulli")]}, [0.01, 0.1, 0.1]),
         ({"visible": "poisson", "learning_rate": 0.02}, [0.02] * 3),
@@ -1087,11 +1112,11 @@ def test_counts_begin_with_a_lower_rate():
     visible = [([0], "poisson"), ([1], "poisson"), ([2], "gaussian")]
     rbm = RBM(4, visible=visible, n_iter=1, random_state=0)
     large = np.tile([[3.0, 40.0, 900.0], [5.0, 60.0, 1000.0]], (4, 1))
-    assert_allclose(rates_of(rbm.fit(large)), [0.01 / 5, 0.01 / 5, 0.1])
+    assert_allclose(rates_of(rbm.fit(large)), [0.01 / 5, 0.01 / 5, 0.03])
     assert rates_of(rbm.partial_fit(2 * large))[0] < 0.01 / 5
     # So are the more hidden units, all of which move the mean of a large count.
     rbm = RBM(100, visible=visible, n_iter=1, random_state=0)
-    assert_allclose(rates_of(rbm.fit(large)), [0.01 / 10, 0.01 / 10, 0.1])
+    assert_allclose(rates_of(rbm.fit(large)), [0.01 / 10, 0.01 / 10, 0.03])
 
 
 def rates_of(model):
@@ -1188,11 +1213,12 @@ def test_hidden_units_without_bounds_begin_with_a_lower_rate(hidden):
         units = rows[:, :12].astype(float)
         if rows.shape[1] == 2:
             units = np.hstack([1 - units, units])
+        usual_here = 0.03 if rows.shape[1] == 13 else usual
         if rows.shape[1] == 13:  # a real feature counts as much as steady bits
             units = np.hstack([units, np.sqrt(0.3) * scale(rows[:, 12:])])
         largest = np.linalg.eigvalsh(np.cov(units.T, bias=True))[-1]
         assert largest > 0.5
-        wanted = pytest.approx(usual * 0.3 / largest, rel=1e-3)
+        wanted = pytest.approx(usual_here * 0.3 / largest, rel=1e-3)
         rbm = RBM(4, visible=visible, hidden=hidden, n_iter=1, random_state=0)
         assert rbm.fit(rows).history_["learning_rate"] == [wanted]
         rbm.set_params(warm_start=True).fit(rows)
@@ -1212,8 +1238,8 @@ def test_hidden_units_without_bounds_begin_with_a_lower_rate(hidden):
         holes[::50, 0] = np.nan
         model = imputer.set_params(random_state=0).fit(holes).rbm_
         begun = model.history_["learning_rate"][0]
-        usual_here = 0.006 if hidden == "poisson" else 0.05
-        assert begun == pytest.approx(usual_here / usual * wanted.expected, rel=0.05)
+        of_imputer = 0.006 if hidden == "poisson" else 0.05
+        assert begun == pytest.approx(of_imputer * 0.3 / largest, rel=0.05)
     # Where nothing varies, or little does, it is the usual one.
     for quiet in (np.ones((20, 3)), np.eye(20)[:, :3]):
         rbm = RBM(4, hidden=hidden, n_iter=1, random_state=0).fit(quiet)

@@ -32,6 +32,20 @@ def likely(counts, n, p):
     return (2 * tails > LEAST_P).all()
 
 
+@pytest.mark.parametrize("n_rows, n_epochs", [(30, 60), (1500, 40), (6500, 10)])
+def test_layers_above_the_first_take_many_epochs_of_few_rows(n_rows, n_epochs):
+    X = generator(0).random((n_rows, 2)) < 0.5
+    model = DBNTransformer((2, 1, 2), batch_size=n_rows, random_state=0).fit(X)
+    layers, rates = model.history_["layer"], model.history_["learning_rate"]
+    assert layers == [1] * 10 + [2] * n_epochs + [3] * n_epochs
+    falling = np.linspace(1, 0, n_epochs, endpoint=False)
+    # (The third one begins as the second one turned upside down.)
+    wanted = np.concatenate([np.full(10, 0.1), 0.1 * falling, 0.01 * falling])
+    np.testing.assert_allclose(rates, wanted)
+    model.set_params(n_iter=1, learning_rate_schedule="constant").fit(X)
+    assert model.history_["learning_rate"] == [0.1, 0.1, 0.01]
+
+
 # ---- States in place of means ----
 
 
@@ -58,7 +72,8 @@ def test_every_epoch_is_one_on_states_of_its_own(persistent, dtype):
     means = generator(0).random((50, 12)).astype(dtype)
     settings = {"persistent": persistent, "centering": False, "momentum": 0.5}
     rng = np.random.RandomState(0)
-    model = UpperRBM(5, n_iter=3, random_state=rng, **settings).fit(means)
+    model = UpperRBM(5, n_iter=3, random_state=rng, **settings)
+    model.set_params(learning_rate_schedule="constant").fit(means)
     rng = np.random.RandomState(0)
     key = random_key(rng)
     twin = BernoulliRBM(5, n_iter=0, random_state=rng, warm_start=True, **settings)

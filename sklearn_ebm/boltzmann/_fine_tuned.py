@@ -43,7 +43,11 @@ from ._visible_scales import column_variances
 # are sparser where features are mostly off. Contrastive divergence gives features that
 # say more of the rows than persistent chains do. Both lower the error that a net makes
 # from the same labels.
-PRETRAINING = {"centering": False, "persistent": False}
+PRETRAINING = {
+    "centering": False,
+    "persistent": False,
+    "learning_rate_schedule": "constant",
+}
 # But they are centred where variances of inputs are less than this share of their
 # squared means: they would learn little but the means, and their units may die of it.
 # (A bit that is mostly on counts as flipped, so that bits never are such inputs.)

@@ -194,6 +194,7 @@ def _new_rbms(model, rng, n_rows):
         n_iter=epochs_of(below(model.pretrain_n_iter), n_rows, *STACK_EPOCHS),
         batch_size=model.pretrain_batch_size,
         persistent=False,
+        learning_rate_schedule="constant",
     )
 
 

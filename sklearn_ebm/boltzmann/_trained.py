@@ -164,7 +164,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             if not goes_on:
                 self._prepare(run, data, rows, callbacks, given)
             for epoch, rates, averaging in run.epochs(
-                self, n_iter, self._rate(), callbacks, given
+                self, n_iter, self._rate(), self._schedule(), callbacks, given
             ):
                 run.trainer.n_gibbs_steps = gibbs_steps(
                     self.n_gibbs_steps, epoch, n_iter
@@ -260,6 +260,10 @@ class Trained(CallbackSupportMixin, TransformerMixin):
     def _rate(self):
         """Learning rate that training begins with."""
         return float(self.learning_rate)
+
+    def _schedule(self):
+        """How the learning rate goes on in a fit."""
+        return self.learning_rate_schedule
 
     def _rate_shares(self):
         """Shares of the learning rate for the visible units."""

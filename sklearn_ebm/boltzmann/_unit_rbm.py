@@ -49,10 +49,10 @@ from ._visible_scales import (
 )
 from ._wide_starts import wide_rates, wide_start, within_reach
 
-# Epochs where no number is given: the least; those of 1 000 rows of counts or fewer,
-# which are learned slowly; and rows that a feature has to have for so many: of fewer,
-# long training learns noise.
-LEAST_EPOCHS, EPOCHS_OF_COUNTS = 10, 60
+# Epochs where no number is given: the least; those of 1 000 rows or fewer of counts, and
+# of real values, which are learned slowly; and rows that a feature has to have for so
+# many: of fewer, long training learns noise.
+LEAST_EPOCHS, EPOCHS_OF_COUNTS, EPOCHS_OF_REALS = 10, 60, 120
 ROWS_A_FEATURE = 10
 
 # Attributes that only machines with other units than two layers of bits have.
@@ -86,9 +86,10 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         "standardize": ["boolean"],
     }
 
-    # Learning rates where none is given, and of counts, whose means are exponentials:
-    # steps that serve other units drive them to infinity.
-    _default_rates = 0.1, 0.01
+    # Learning rates where none is given: of machines of bits, spins and categories; of
+    # those that see real values, too; and of counts, whose means are exponentials: steps
+    # that serve other units drive them to infinity.
+    _default_rates = 0.1, 0.03, 0.01
     # What only Bernoulli units have kernels for.
     n_temperatures = 1
     fast_learning_rate = 0.0
@@ -353,23 +354,31 @@ class UnitsRBM(UnitColumns, TrainedRBM):
                 f"{means} or None with hidden={self.hidden!r}. Got {target!r} instead."
             )
 
-    @property
-    def _most_epochs(self):
-        """Epochs of few rows, where no number is given."""
-        counts = Kind.POISSON in kinds_of(self._columns().unit)
-        return EPOCHS_OF_COUNTS if counts else LEAST_EPOCHS
+    def _sees(self, kind):
+        """Whether there are visible units of a kind."""
+        return kind in kinds_of(self._columns().unit)
 
     def _n_epochs(self, rows):
+        most = LEAST_EPOCHS
+        if self._sees(Kind.GAUSSIAN):
+            most = EPOCHS_OF_REALS
+        elif self._sees(Kind.POISSON):
+            most = EPOCHS_OF_COUNTS
         share = min(1, rows.n_rows / (ROWS_A_FEATURE * rows.n_columns))
-        most = max(LEAST_EPOCHS, int(share * self._most_epochs))
-        return epochs_of(self.n_iter, rows.n_rows, LEAST_EPOCHS, most)
+        return epochs_of(self.n_iter, rows.n_rows, LEAST_EPOCHS, int(share * most))
+
+    def _schedule(self):
+        if self.learning_rate_schedule is not None:
+            return self.learning_rate_schedule
+        return "linear" if self._sees(Kind.GAUSSIAN) else "constant"
 
     def _rate(self):
         if self.learning_rate is not None:
             return float(self.learning_rate)
-        rate = self._default_rates[0]
+        of_bits, of_reals, _ = self._default_rates
         if self._bits:
-            return rate
+            return of_bits
+        rate = of_reals if self._sees(Kind.GAUSSIAN) else of_bits
         hidden = as_unit(self.hidden)
         if Kind.POISSON in kinds_of(hidden):
             rate = self._rate_of_counts()
@@ -379,7 +388,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
 
     def _rate_of_counts(self):
         kinds, means = self._columns().kinds, self._state["visible_offset"]
-        return rate_of_counts(self._default_rates[1], kinds, means, self.n_components)
+        return rate_of_counts(self._default_rates[2], kinds, means, self.n_components)
 
     def _rate_shares(self):
         if self.learning_rate is not None or self._bits:

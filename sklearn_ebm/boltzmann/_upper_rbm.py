@@ -5,6 +5,7 @@ from scipy.special import logit
 
 from .._machines import weighted_sums
 from .._products import product
+from .._training import epochs_of
 from .._validation import random_key
 from ._sampling import MISSING_KEY
 from ._starts import BITS_RATE, bits_of, last_chains
@@ -14,6 +15,8 @@ from .rbm import RBM
 CHUNK = 4096
 # Learning rate, where none is given, of what begins as a good model.
 TURNED_RATE = 0.01
+# Epochs where no number is given, at least and at most.
+EPOCHS = 10, 60
 
 
 class DrawnStates:
@@ -63,6 +66,12 @@ class UpperRBM(RBM):
     """
 
     below = None
+
+    def _n_epochs(self, rows):
+        return epochs_of(self.n_iter, rows.n_rows, *EPOCHS)
+
+    def _schedule(self):
+        return self.learning_rate_schedule or "linear"
 
     def _rate(self):
         if self.learning_rate is None and self.below is not None:

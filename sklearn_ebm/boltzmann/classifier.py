@@ -387,9 +387,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             stopping = Stopping(self.monitor, self.tol, self.n_iter_no_change)
         run = Run(self._trainer(rows, codes, division), division, monitor, stopping)
         with keeping(self, run):
-            rate = self._rate(codes, division)
+            rate, schedule = self._rate(codes, division), self.learning_rate_schedule
             for _, rates, averaging in run.epochs(
-                self, self.n_iter, rate, callbacks, given
+                self, self.n_iter, rate, schedule, callbacks, given
             ):
                 train_epoch(self, run, rates, averaging, _in_words)
         if self.n_iter and self._stands_alone:

@@ -60,16 +60,17 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
 
     learning_rate : float, tuple of float or None, default=None
         Size of a step along the gradient of the mean log-likelihood (in nats) of
-        a minibatch; in a tuple one for every layer, from the bottom up. Long fits of
-        few rows with Gaussian features want less, for instance 0.01. None is 0.1, for
-        features that are counts what it is in `RBM`, and 0.01 for machines that start
-        as the one below turned upside down.
+        a minibatch; in a tuple one for every layer, from the bottom up. None is what
+        it is in `RBM` (0.1 for hidden layers), and 0.01 for machines that start as the
+        one below turned upside down.
 
     batch_size : int, default=10
         Number of rows in a minibatch.
 
-    n_iter : int or tuple of int, default=10
-        Number of epochs of every layer; in a tuple one for every layer.
+    n_iter : int, tuple of int or None, default=None
+        Number of epochs of every layer; in a tuple one for every layer. None is what it
+        is in `RBM` for the first layer, and for those above 60 of 1 000 rows or fewer,
+        ``60 000 / n_samples`` of more, but at least 10.
 
     n_gibbs_steps : int, default=1
         Gibbs sweeps of the chains for each minibatch.
@@ -99,9 +100,10 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         turned upside down says at first what the one two below says: for features,
         "random", or `output` "all", may be much better.
 
-    learning_rate_schedule : {"constant", "linear"}, default="constant"
+    learning_rate_schedule : {"constant", "linear"} or None, default=None
         "linear" lets learning rates fall to zero over the epochs of every layer
-        and over those of the up-down algorithm.
+        and over those of the up-down algorithm. None is what it is in `RBM` for the
+        first layer, "linear" for those above, and "constant" for the up-down algorithm.
 
     output : {"top", "all"}, default="top"
         Whether `transform` returns the means of the top layer or of all hidden
@@ -216,6 +218,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         "n_iter": [
             Interval(Integral, 0, None, closed="left"),
             TupleOf(Integral, 0, None, closed="left"),
+            None,
         ],
         "n_gibbs_steps": [Interval(Integral, 1, None, closed="left")],
         "persistent": ["boolean"],
@@ -223,7 +226,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "centering": ["boolean"],
         "init": [StrOptions({"auto", "random", "transposed"})],
-        "learning_rate_schedule": [StrOptions({"constant", "linear"})],
+        "learning_rate_schedule": [StrOptions({"constant", "linear"}), None],
         "output": [StrOptions({"top", "all"})],
         "up_down_n_iter": [Interval(Integral, 0, None, closed="left")],
         "up_down_learning_rate": [Interval(Real, 0, None, closed="neither")],
@@ -239,14 +242,14 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         visible="bernoulli",
         learning_rate=None,
         batch_size=10,
-        n_iter=10,
+        n_iter=None,
         n_gibbs_steps=1,
         persistent=True,
         momentum=0.0,
         weight_decay=0.0,
         centering=True,
         init="auto",
-        learning_rate_schedule="constant",
+        learning_rate_schedule=None,
         output="top",
         up_down_n_iter=0,
         up_down_learning_rate=0.01,
@@ -338,7 +341,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
             epochs = told_of(task, "up-down epoch", n_epochs, **given)
             self._train_up_down(X, n_epochs, epochs)
             task.call_on_fit_task_end(**given)
-        if np.any(self.n_iter):
+        if self.n_iter is None or np.any(self.n_iter):
             warn_of_constant_top(self, X)
         callbacks.call_on_fit_task_end(**given, reconstruction_attributes=dict)
         return self
@@ -540,15 +543,13 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         run = UpDown.of(first, self, key, self._up_down_step)
         encode, n_rows = encoder(first), X.shape[0]
         n_batches = -(-n_rows // self.batch_size)
+        falls = self.learning_rate_schedule == "linear" and n_epochs > 1
+        schedule = "linear" if falls else "constant"
         try:
             for epoch in epochs:
                 begin, error = time.perf_counter(), 0.0
                 rates = minibatch_rates(
-                    self.up_down_learning_rate,
-                    self.learning_rate_schedule if n_epochs > 1 else "constant",
-                    epoch,
-                    n_epochs,
-                    n_batches,
+                    self.up_down_learning_rate, schedule, epoch, n_epochs, n_batches
                 )
                 order = epoch_order(n_rows, key, run.step)
                 batches = np.array_split(order, n_batches)

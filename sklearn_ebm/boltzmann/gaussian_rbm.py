@@ -311,9 +311,6 @@ class GaussianRBM(UnitsRBM):
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
 
-    # (At a rate of 0.03, which falls to zero.)
-    _most_epochs = 120
-
     def _structure(self):
         learned = self.variance == "learned"
         structure = super()._structure()

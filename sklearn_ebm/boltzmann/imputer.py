@@ -29,7 +29,7 @@ from .rbm import RBM
 MOST_STATES = 2**12
 # Learning rates where none is given, and of counts, which as many epochs at a higher
 # one drive to infinity.
-RATES = 0.05, 0.006
+RATES = 0.05, 0.05, 0.006
 
 
 class RBMImputer(TransformerMixin, BaseEstimator):

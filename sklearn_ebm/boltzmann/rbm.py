@@ -2,7 +2,7 @@
 
 from numbers import Real
 
-from .._parameters import Interval
+from .._parameters import Interval, StrOptions
 from ._unit_columns import VISIBLE
 from ._unit_rbm import UnitsRBM
 
@@ -45,11 +45,10 @@ class RBM(UnitsRBM):
 
     learning_rate : float or None, default=None
         Size of a step along the gradient of the mean log-likelihood (in nats) of a
-        minibatch. Real values and counts want lower rates than binary ones, 0.03 for
-        instance; None is 0.1 (also for real values), but for "poisson" features 0.01;
-        if one of these has a mean above 10, 0.1 divided by the largest mean, which
-        counts twice with 100 hidden units, three times with 150, ... With hidden
-        "poisson" units all have the rate of counts. With hidden
+        minibatch. None is 0.1 or, if there are "gaussian" features, 0.03; but for
+        "poisson" features 0.01 or, if one of these has a mean above 10, 0.1 divided by
+        the largest mean, which counts twice with 100 hidden units, three times with
+        150, ... With hidden "poisson" units all have the rate of counts. With hidden
         units that have no bounds ("gaussian", "relu", "poisson") it is 0.3 times that,
         divided by the largest eigenvalue of the covariances of bits, spins, categories
         and, scaled to a variance of 0.3, real features, where that is above 0.3.
@@ -58,8 +57,9 @@ class RBM(UnitsRBM):
         Number of rows in a minibatch.
 
     n_iter : int or None, default=None
-        Number of epochs: passes over the training data. None takes 10; if there
-        are visible counts, whose learning rates are low, up to 60 (see `GaussianRBM`).
+        Number of epochs: passes over the training data. None takes 10; if there are
+        "poisson" features, whose learning rates are low, up to 60, and if there are
+        "gaussian" ones up to 120 (see `GaussianRBM`).
 
     verbose : int, default=0
         If not 0, print a line an epoch. Never changes the model.
@@ -113,8 +113,9 @@ class RBM(UnitsRBM):
     centering : bool, default=True
         Whether to follow the centred gradient.
 
-    learning_rate_schedule : {"constant", "linear"}, default="constant"
-        "linear" lets the learning rate fall to zero over the epochs of `fit`.
+    learning_rate_schedule : {"constant", "linear"} or None, default=None
+        "linear" lets the learning rate fall to zero over the epochs of `fit`. None is
+        "linear" if there are "gaussian" features, and "constant" if not.
 
     average : bool, default=True
         Whether the fitted parameters are means over the last epoch.
@@ -252,6 +253,7 @@ class RBM(UnitsRBM):
         **UnitsRBM._parameter_constraints,
         "visible": VISIBLE,
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
+        "learning_rate_schedule": [StrOptions({"constant", "linear"}), None],
     }
 
     def __init__(
@@ -276,7 +278,7 @@ class RBM(UnitsRBM):
         sparsity_cost=0.1,
         max_norm=None,
         centering=True,
-        learning_rate_schedule="constant",
+        learning_rate_schedule=None,
         average=True,
         warm_start=False,
         missing="raise",
