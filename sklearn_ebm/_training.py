@@ -19,6 +19,10 @@ from ._stopping import NoStopping
 LEAST_AVERAGED = 100
 # Held-out rows that are copied at a time, to subtract them from the means.
 CHUNK = 1000
+# Schedules of the learning rate: what it is multiplied by at a minibatch, given the
+# share of the training that is done by then. The parameter is checked against these
+# names, so that no schedule can be accepted that training does not know.
+SCHEDULES = {"constant": np.ones_like, "linear": lambda done: 1.0 - done}
 
 
 def refuse_early_stopping(estimator):
@@ -169,15 +173,12 @@ def epochs_of(n_iter, n_rows, least, most):
 
 
 def minibatch_rates(learning_rate, schedule, epoch, n_epochs, n_batches):
-    """Learning rate of every minibatch of an epoch.
+    """Learning rate of every minibatch of an epoch, one of `n_epochs`.
 
-    "constant", or "linear": falling from `learning_rate` at the first minibatch
-    to nothing after the last one of `n_epochs`.
+    `schedule` is the name of one of `SCHEDULES`.
     """
-    if schedule == "constant":
-        return np.full(n_batches, float(learning_rate))
     done = (epoch * n_batches + np.arange(n_batches)) / (n_epochs * n_batches)
-    return learning_rate * (1.0 - done)
+    return float(learning_rate) * SCHEDULES[schedule](done)
 
 
 def gibbs_steps(n_gibbs_steps, epoch, n_epochs):

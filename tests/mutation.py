@@ -2082,8 +2082,8 @@ MUTATIONS = [
     Mutation(
         "epochs: rates do not fall to nothing",
         "_training.py",
-        "return learning_rate * (1.0 - done)",
-        "return learning_rate * (1.0 - done / 2)",
+        "lambda done: 1.0 - done}",
+        "lambda done: 1.0 - done / 2}",
         tests=("tests/test_training.py",),
     ),
     Mutation(

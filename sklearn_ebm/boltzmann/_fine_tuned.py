@@ -15,6 +15,7 @@ from .._network import Dropout, Network, outputs
 from .._parameters import Interval, StrOptions, TupleOf, check_parameters
 from .._rows import Rows
 from .._training import (
+    SCHEDULES,
     KnownDivision,
     epochs_of,
     minibatch_rates,
@@ -106,7 +107,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         ],
         "solver": [StrOptions({"sgd", "adam", "lbfgs"})],
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
-        "learning_rate_schedule": [StrOptions({"constant", "linear"})],
+        "learning_rate_schedule": [StrOptions(set(SCHEDULES))],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "n_iter": [Interval(Integral, 0, None, closed="left")],
         "momentum": [Interval(Real, 0, 1, closed="left")],

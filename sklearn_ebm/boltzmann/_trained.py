@@ -14,6 +14,7 @@ from .._parameters import Interval, PairOf, StrOptions, check_parameters
 from .._stopping import Stopping
 from .._tempering import TemperedChains
 from .._training import (
+    SCHEDULES,
     Division,
     Run,
     gibbs_steps,
@@ -75,7 +76,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         "momentum": [Interval(Real, 0, 1, closed="left")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "centering": ["boolean"],
-        "learning_rate_schedule": [StrOptions({"constant", "linear"})],
+        "learning_rate_schedule": [StrOptions(set(SCHEDULES))],
         "average": ["boolean"],
         "warm_start": ["boolean"],
     }

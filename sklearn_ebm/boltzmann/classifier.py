@@ -15,6 +15,7 @@ from .._parameters import Interval, StrOptions, check_parameters
 from .._rows import Rows
 from .._stopping import Stopping
 from .._training import (
+    SCHEDULES,
     KnownDivision,
     Run,
     mean_with,
@@ -263,7 +264,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         "persistent": ["boolean"],
         "momentum": [Interval(Real, 0, 1, closed="left"), None],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "learning_rate_schedule": [StrOptions({"constant", "linear"})],
+        "learning_rate_schedule": [StrOptions(set(SCHEDULES))],
         "average": ["boolean"],
         "warm_start": ["boolean"],
         "unlabeled": [Real, str, None],

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from .._callbacks import CallbackSupportMixin, with_callbacks
 from .._keeping import check_finite, undo_if_nothing_learned, until_checked
 from .._parameters import Interval, StrOptions, TupleOf, check_parameters
-from .._training import epoch_order, minibatch_rates, told_of
+from .._training import SCHEDULES, epoch_order, minibatch_rates, told_of
 from .._validation import check_rows
 from ..monitoring import enter_epoch, machine_in_words
 from ._columns import all_bits
@@ -226,7 +226,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "centering": ["boolean"],
         "init": [StrOptions({"auto", "random", "transposed"})],
-        "learning_rate_schedule": [StrOptions({"constant", "linear"}), None],
+        "learning_rate_schedule": [StrOptions(set(SCHEDULES)), None],
         "output": [StrOptions({"top", "all"})],
         "up_down_n_iter": [Interval(Integral, 0, None, closed="left")],
         "up_down_learning_rate": [Interval(Real, 0, None, closed="neither")],

@@ -3,6 +3,7 @@
 from numbers import Real
 
 from .._parameters import Interval, StrOptions
+from .._training import SCHEDULES
 from ._unit_columns import VISIBLE
 from ._unit_rbm import UnitsRBM
 
@@ -253,7 +254,7 @@ class RBM(UnitsRBM):
         **UnitsRBM._parameter_constraints,
         "visible": VISIBLE,
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
-        "learning_rate_schedule": [StrOptions({"constant", "linear"}), None],
+        "learning_rate_schedule": [StrOptions(set(SCHEDULES)), None],
     }
 
     def __init__(
