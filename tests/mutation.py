@@ -3,6 +3,7 @@
     python tests/mutation.py                 every mutation: a few hours
     python tests/mutation.py momentum tie    those with such a word in their name
     python tests/mutation.py --list          their names
+    python tests/mutation.py --check         only that their texts are in the code
 
 Copies the source tree to a temporary folder and builds it there, with little
 optimisation to save time, and runs the files of tests that the chosen mutations name
@@ -12,7 +13,7 @@ another, only the extensions that it concerns are built again, and its files of 
 run until the first failure. Prints which test caught each mutation. The exit status is
 1 if one survives.
 
-A text that is to be replaced must occur exactly once; an edit of the kernels that
+A text that is to be replaced must occur exactly once; an edit of the code that
 changes one has to change it here too. Tests that fail without any mutation are
 named first and left out.
 
@@ -2303,7 +2304,7 @@ def check_texts(mutations):
             wrong = True
         extensions_of(mutation.file)
     if wrong:
-        sys.exit("The kernels have changed: bring tests/mutation.py up to date.")
+        sys.exit("The code has changed: bring tests/mutation.py up to date.")
 
 
 def try_mutation(mutation, pristine, tree, deselected, timeout):
@@ -2329,6 +2330,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("words", nargs="*", help="words in the names of mutations")
     parser.add_argument("--list", action="store_true", help="print names and stop")
+    parser.add_argument("--check", action="store_true", help="check texts and stop")
     arguments = parser.parse_args()
     mutations = [
         mutation
@@ -2339,6 +2341,9 @@ def main():
         print("\n".join(mutation.name for mutation in mutations))
         return 0
     check_texts(mutations)
+    if arguments.check:
+        print(f"{len(mutations)} mutations checked, all texts are there.")
+        return 0
     survivors = 0
     with tempfile.TemporaryDirectory() as folder:
         pristine, tree = Path(folder, "pristine"), Path(folder, "mutant")
