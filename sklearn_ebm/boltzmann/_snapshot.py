@@ -14,7 +14,7 @@ from .._scores import score_rows
 from .._units import Kind
 from .._validation import dense
 from ..units import as_unit, kinds_of
-from ._base import layered, means_of
+from ._fitted_rbm import layered, means_of
 
 
 class Snapshot:

@@ -12,7 +12,7 @@ import numpy as np
 from .._machines import Machine
 from .._rows import Rows
 from .._validation import dense
-from ._base import means_of
+from ._fitted_rbm import means_of
 from .rbm import RBM
 
 # Rows that are taken up at a time: no longer than an interrupt may wait.

@@ -10,8 +10,8 @@ from .._parameters import Interval, StrOptions
 from .._trainer import Trainer
 from .._validation import check_rows, check_values, title
 from ..monitoring import may_be_idle
-from ._base import FittedRBM, layered, means_of
 from ._faults import warn_if_worse_than_independent, warn_of_constant_bits
+from ._fitted_rbm import FittedRBM, layered, means_of
 from ._snapshot import Snapshot
 from ._starts import BITS_RATE, first_chains, log_odds, start_of_bits
 from ._trained import Trained

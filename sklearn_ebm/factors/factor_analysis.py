@@ -8,7 +8,6 @@ from sklearn.utils import check_array, check_random_state
 from .._keeping import undo_if_nothing_learned
 from .._parameters import Interval, StrOptions, check_parameters
 from .._validation import naming
-from ._base import GaussianFactors
 from ._em import ExpectationMaximisation, Moments, collect, moments_of, step
 from ._fits import (
     Progress,
@@ -17,6 +16,7 @@ from ._fits import (
     signs_of,
     warn_of_no_noise,
 )
+from ._fitted import FittedFactors
 from ._gaussian import FactorGaussian
 from ._profile import LEAST_NOISE, Ascent, check_variances, describe, least_noise
 from ._rotations import OBLIQUE, ORTHOGONAL, rotate
@@ -31,7 +31,7 @@ FIRST_ROWS = 100
 LEAST_EXCESS = 0.1
 
 
-class FactorAnalysis(GaussianFactors):
+class FactorAnalysis(FittedFactors):
     """Factor analysis (FA).
 
     Features are linear in a few Gaussian factors, with Gaussian noise of its own on

@@ -9,9 +9,9 @@ from sklearn.decomposition import PCA
 
 from .._keeping import undo_if_nothing_learned
 from .._parameters import Interval, StrOptions, check_parameters
-from ._base import GaussianFactors
 from ._em import ExpectationMaximisation, step
 from ._fits import Progress, filled_with_means, signs_of, warn_of_no_noise
+from ._fitted import FittedFactors
 from ._gaussian import LOG_2_PI, FactorGaussian
 from ._profile import describe, least_shared_noise
 
@@ -28,7 +28,7 @@ ARD_TOL = 1e-10
 ARD_MAX_ITER = 10_000
 
 
-class ProbabilisticPCA(GaussianFactors):
+class ProbabilisticPCA(FittedFactors):
     """Probabilistic principal component analysis (PPCA).
 
     Features are linear in a few Gaussian factors, with the same Gaussian noise on every

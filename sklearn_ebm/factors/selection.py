@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_array
 
 from .._validation import check_choice, check_count, refuse_times_and_masks
 from .._warning import warn
-from ._base import GaussianFactors
+from ._fitted import FittedFactors
 
 __all__ = ["Selection", "select_n_components"]
 
@@ -155,7 +155,7 @@ def select_n_components(estimator, X, candidates, *, criterion="bic", cv=5):
 def _check_model(estimator, criterion):
     """Refuse a model that has no number of components, or not this criterion."""
     # (What counts as a parameter is known of these.)
-    known = isinstance(estimator, GaussianFactors)
+    known = isinstance(estimator, FittedFactors)
     scored = hasattr(estimator, "score") and hasattr(estimator, "n_components")
     if known or (criterion == "cv" and scored):
         return

@@ -19,7 +19,7 @@ from ._draws import OwnGenerator
 from ._gaussian import FactorGaussian
 
 
-class GaussianFactors(OwnGenerator, Transformer):
+class FittedFactors(OwnGenerator, Transformer):
     """The use of a model x = mean + z components + noise, all of them Gaussian.
 
     An estimator that derives from it sets `mean_`, `components_` and
