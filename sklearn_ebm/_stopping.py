@@ -1,6 +1,18 @@
 """When to stop a training: by the best epoch so far, or not at all."""
 
+from numbers import Integral, Real
+
 import numpy as np
+
+from ._parameters import Interval
+
+# Constraints on the parameters by which estimators say when to stop.
+STOPPING_CONSTRAINTS = {
+    "early_stopping": ["boolean"],
+    "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+    "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0, None, closed="left")],
+}
 
 
 class Stopping:

@@ -14,6 +14,7 @@ from .._machines import some_rows
 from .._network import Dropout, Network, outputs
 from .._parameters import Interval, StrOptions, TupleOf, check_parameters
 from .._rows import Rows
+from .._stopping import STOPPING_CONSTRAINTS
 from .._training import (
     SCHEDULES,
     KnownDivision,
@@ -116,10 +117,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         "input_dropout": [Interval(Real, 0, 1, closed="left")],
         "dropout": [Interval(Real, 0, 1, closed="left")],
         "max_norm": [Interval(Real, 0, None, closed="neither"), None],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        **STOPPING_CONSTRAINTS,
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
         "random_state": ["random_state"],

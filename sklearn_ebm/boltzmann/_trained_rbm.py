@@ -7,6 +7,7 @@ from scipy.special import expit, logit
 
 from .._machines import weighted_sums
 from .._parameters import Interval, StrOptions
+from .._stopping import STOPPING_CONSTRAINTS
 from .._trainer import Trainer
 from .._validation import check_rows, check_values, title
 from ..monitoring import may_be_idle
@@ -29,10 +30,7 @@ class TrainedRBM(Trained, FittedRBM):
         "sparsity_cost": [Interval(Real, 0, None, closed="left")],
         "max_norm": [Interval(Real, 0, None, closed="neither"), None],
         "missing": [StrOptions({"raise", "latent"})],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        **STOPPING_CONSTRAINTS,
     }
 
     def _transform_again(self, X):

@@ -13,7 +13,7 @@ from .._keeping import keeping, undo_if_nothing_learned
 from .._machines import some_rows, weighted_sums
 from .._parameters import Interval, StrOptions, check_parameters
 from .._rows import Rows
-from .._stopping import Stopping
+from .._stopping import STOPPING_CONSTRAINTS, Stopping
 from .._training import (
     SCHEDULES,
     KnownDivision,
@@ -268,10 +268,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         "average": ["boolean"],
         "warm_start": ["boolean"],
         "unlabeled": [Real, str, None],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        **STOPPING_CONSTRAINTS,
         "monitor": [StrOptions({"accuracy", "log_likelihood"})],
     }
 
