@@ -19,7 +19,7 @@ from .._training import Run, epochs_of
 from .._validation import check_restored, check_rows
 from ..layered import Layered
 from ..units import Gaussian
-from ._faults import REAL_FEATURES, warn_of_constant_labels
+from ._faults import REAL_FEATURES
 from ._fitted_classifier import scores_of
 from ._sampling import PASS_KEY
 from ._stack import (
@@ -113,7 +113,8 @@ def train(model, X, y, classes=None, callbacks=None):
                 else:
                     top.fit(H, labels)
             if not one_pass and model.n_iter:
-                _warn_of_labels(model, top, H, dtype)
+                remedies = ["more epochs", REAL_FEATURES, "one hidden layer"]
+                top._warn_of_constant_labels(H, remedies, model)
     except KeyboardInterrupt:
         if not goes_on and all(hasattr(rbm, "components_") for rbm in rbms):
             below = _parameters(rbms, dtype)
@@ -142,18 +143,6 @@ def _check(model, X, y, classes, goes_on, one_pass):
         model._go_on(codes)
         targets = model._state
     return X, rows, labels, targets
-
-
-def _warn_of_labels(model, top, H, dtype):
-    """Warn if a top that has been fitted to H tells next to nothing of the labels."""
-    # (`predict_proba` would warn of their values once more.)
-    parameters = top._parameters()
-    warn_of_constant_labels(
-        model,
-        lambda some: scores_of(some, Rows(some, dtype), parameters)[0],
-        H,
-        ["more epochs", REAL_FEATURES, "one hidden layer"],
-    )
 
 
 def _new_top(model):

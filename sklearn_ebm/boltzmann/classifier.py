@@ -391,17 +391,10 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             ):
                 train_epoch(self, run, rates, averaging, _in_words)
         if self.n_iter and self._stands_alone:
-            # (`predict_proba` would warn of values out of range once more.)
-            dtype, parameters = self._dtype(), self._parameters()
             remedies = ["more epochs", "another learning_rate"]
             if self.objective != "discriminative":
                 remedies.append("objective='discriminative'")
-            warn_of_constant_labels(
-                self,
-                lambda some: scores_of(some, Rows(some, dtype), parameters)[0],
-                X,
-                remedies,
-            )
+            self._warn_of_constant_labels(X, remedies)
         callbacks.call_on_fit_task_end(
             estimator=self, **given, reconstruction_attributes=dict
         )
@@ -657,6 +650,20 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             self.batch_size,
             state["key"],
             state["step"],
+        )
+
+    def _warn_of_constant_labels(self, X, remedies, model=None):
+        """Warn if the labels of the rows it was fitted to hardly depend on the row.
+
+        The warning names `model`, if this machine is a part of it.
+        """
+        # (`predict_proba` would warn of values out of range once more.)
+        dtype, parameters = self._dtype(), self._parameters()
+        warn_of_constant_labels(
+            model or self,
+            lambda rows: scores_of(rows, Rows(rows, dtype), parameters)[0],
+            X,
+            remedies,
         )
 
     def _fitted(self, run):
