@@ -358,8 +358,8 @@ class Descent:
         Number of steps before this training, which numbers the draws.
 
     offsets : list of ndarray
-        What inputs and hidden units are about, for steps of weights that leave the
-        fields there as they are; empty for steps along the plain gradient.
+        Means of the inputs and of the hidden units. A step of the weights then leaves
+        the fields at these means as they are. Empty for the plain gradient.
     """
 
     def __init__(

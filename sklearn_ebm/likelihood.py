@@ -71,8 +71,8 @@ class LogPartition:
         Logarithm of Z in nats; also ``float(result)``.
 
     standard_error : float
-        Standard error of `value` in nats; 0 if it is exact, or if all runs agree (which
-        of few runs says that no other states were met, not that there are none).
+        Standard error of `value` in nats; 0 if it is exact, or if all runs agree (a few
+        runs that agree have met no other states, but there may be some).
 
     method : str
         How it was found.

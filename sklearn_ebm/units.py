@@ -425,7 +425,7 @@ def _is_part(part):
 
 
 def _numbers(values):
-    """Return a number, or one for every unit, as an array; NaN if it is no such."""
+    """Return a number, or one for every unit, as an array; NaN if it is neither."""
     try:
         values = np.asarray(values, float)
     except (TypeError, ValueError):

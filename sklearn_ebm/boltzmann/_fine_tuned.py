@@ -399,8 +399,9 @@ class FineTuned(CallbackSupportMixin, Transformer):
     def _centred(self):
         """Whether steps are those of a net whose units enter less their means.
 
-        Adam moves all weights of a unit about as far, and with them whatever its inputs
-        have in common, by which they are many times as sensitive.
+        Adam moves all weights of a unit about equally far. What the inputs have in
+        common moves the unit's field with all of these steps together, many times as
+        far as what tells rows apart.
         """
         return self._solver == "adam"
 

@@ -188,7 +188,7 @@ def _new_rbms(model, rng, n_rows):
 
 
 def _give_first_parameters(top, below, X, labels, classes):
-    """Give a top that something kept from training its first parameters."""
+    """Give a top its first parameters if its training has not come to that."""
     if hasattr(top, "components_"):
         return
     H = means_below(below, X[:FIRST_ROWS], below[0][0].dtype if below[0] else None)

@@ -349,8 +349,8 @@ class MultiPrediction:
         weights = [rng.normal(0, SMALL, shape) for shape in pairwise(sizes)]
         rates = [np.full(size, BITS_RATE) for size in sizes[1:]]
         odds = log_odds(rows.column_means, rows.n_rows)
-        # From hidden units that are on for half of the rows, long would be spent on
-        # what all of them do together.
+        # With hidden units that are on for half of the rows, training would first spend
+        # long on what all of them do together.
         biases = start_of_bits(
             weights,
             [np.append(expit(odds), np.full(n_classes, 1 / n_classes)), *rates],

@@ -10,10 +10,10 @@ from ..samplers._jumps import jumps_of
 
 # What an estimate of log Z takes when a score is asked for.
 BETAS, N_RUNS, SEED = 1000, 100, 0
-# Draws near rows of the training. Their estimate counts if it stands on enough of them,
-# as no draw then has more than a seventh of the weight, or is higher by so many nats:
-# without bias, it is so in one of 150 times at most (by Markov's inequality) where
-# annealing was right.
+# Draws near rows of the training. Their estimate counts if the effective number of
+# draws is at least ENOUGH, so that none has more than a seventh of the weight; or if it
+# is higher than that of annealing by CERTAIN nats. As it is unbiased, this happens in
+# at most one of 150 cases (Markov's inequality) in which annealing was right.
 N_DRAWS, ENOUGH, CERTAIN = 2000, 50, 5.0
 # A layer with at most so many states is enumerated instead.
 MOST_STATES = 2**14

@@ -304,7 +304,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             n_drawn = self._state["step"] * N_FIRST_SWEEPS
             key = self._state["key"] ^ MISSING_KEY
             return DrawnValues(key, n_drawn, self._layered())
-        # (Seen, not taken: a seed and its RandomState draw the same parameters next.)
+        # (From a copy, so that a RandomState does not move: it and its seed give the
+        # same first parameters.)
         return DrawnValues(random_key(deepcopy(check_random_state(self.random_state))))
 
     def _dtype(self):

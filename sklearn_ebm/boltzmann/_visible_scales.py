@@ -8,8 +8,8 @@ from .._validation import or_more_digits
 from .._warning import warn
 from ..units import are
 
-# Rows from which on it is known what numbers are standardised by, if they vary: fewer
-# do not say it, and calls of `partial_fit` find it anew.
+# From this number of rows on, the scale by which a feature is standardised is settled,
+# if it varies. With fewer rows, every call of `partial_fit` estimates it anew.
 FEW_ROWS = 100
 # Standard deviations that rectified units, of variance 1 but for that, can well have.
 RELU_DEVIATIONS = 0.1, 10.0

@@ -118,9 +118,9 @@ class BernoulliRBM(TrainedRBM):
 
     learning_rate_schedule : {"constant", "linear"}, default="constant"
         "linear" lets the learning rate fall linearly to zero over the `n_iter`
-        epochs of `fit`. `partial_fit` always uses `learning_rate`. Any other schedule
-        is made of fits that go on, with `warm_start`, from one another at rates of
-        their own; what a callback sets during a fit is for the next one.
+        epochs of `fit`. `partial_fit` always uses `learning_rate`. For any other
+        schedule call `fit` several times with `warm_start`, and set the rate before
+        each call; one that a callback sets during a fit is used by the next.
 
     average : bool, default=True
         Whether the fitted parameters are the mean over the minibatches of the

@@ -224,9 +224,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
     For a row without a label the positive phase weighs the hidden units under every
     label with ``p(y|v)``, rather than drawing a label: the same gradient on average,
     with less noise and at no cost, since all of it is at hand. Its chain starts at a
-    label drawn from ``p(y|v)``. Where fewer than one row of a minibatch has a label in
-    the mean, steps of the hybrid objective are as many times shorter: let minibatches
-    be so large that most of them hold a label.
+    label drawn from ``p(y|v)``. If a minibatch holds less than one label on average,
+    steps of the hybrid objective are multiplied by that average: make minibatches so
+    large that most of them hold a label.
 
     Steps are those of a model whose features are centred at `visible_mean_`, as those
     of `BernoulliRBM` are: what is learned does not depend on which of two values is
