@@ -12,10 +12,19 @@ from sklearn.preprocessing import OneHotEncoder
 from common import assert_same, fitted_floats
 from reference import generator
 from sklearn_ebm import RBM, DBMTransformer, DBNTransformer, MultimodalDBM, RBMImputer
-from sklearn_ebm.boltzmann._columns import Columns, column_indices
+from sklearn_ebm._units import Kind
+from sklearn_ebm.boltzmann._columns import RANGES, Columns, column_indices
+from sklearn_ebm.boltzmann._visible_scales import bias_for
 from sklearn_ebm.samplers import impute
+from sklearn_ebm.samplers._chains import STATES
 from sklearn_ebm.units import Categorical, Gaussian, Mixed, Spin
 from tables import NAMES, SPECS, mixed_rbm, table
+
+
+def test_every_kind_has_states_a_range_and_a_first_bias():
+    assert set(RANGES) == set(STATES) == set(Kind)
+    kinds = np.array([int(kind) for kind in Kind])
+    assert np.isfinite(bias_for(kinds, np.full(len(kinds), 0.3), 0.01)).all()
 
 
 def test_codes_are_blocks_of_columns():

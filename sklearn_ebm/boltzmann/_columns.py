@@ -24,11 +24,13 @@ from ..units import (
 )
 
 CODES = "categorical"
-# Values that units of a kind can mean.
+# Values that units of a kind can mean; of every kind, so that a new one is not taken
+# for a real number.
 RANGES = {
     Kind.BERNOULLI: (0, 1),
     Kind.SPIN: (-1, 1),
     Kind.CATEGORICAL: (0, 1),
+    Kind.GAUSSIAN: (-np.inf, np.inf),
     Kind.RELU: (0, np.inf),
     Kind.POISSON: (0, np.inf),
 }
@@ -124,7 +126,8 @@ class Columns:
                 missing = missing_values(X[:, start:stop])
                 if missing is not None:
                     check_blocks(unit, missing, "X", start)
-            if not quiet and unit.kind in RANGES:
+            # (Real numbers may be any: data are not looked at for nothing.)
+            if not quiet and unit.kind != Kind.GAUSSIAN:
                 _warn_of_values(estimator, X, start, stop, unit)
 
     def encode(self, X):
@@ -162,8 +165,7 @@ class Columns:
 
 def range_of(unit):
     """Return the least and the largest value that any units of a layer can mean."""
-    ranges = [RANGES.get(kind, (-np.inf, np.inf)) for kind in kinds_of(unit)]
-    lows, highs = zip(*ranges, strict=True)
+    lows, highs = zip(*(RANGES[kind] for kind in kinds_of(unit)), strict=True)
     return max(lows), min(highs)
 
 

@@ -191,7 +191,10 @@ def _still_variance(state, columns):
 
 
 def bias_for(kinds, mean, little):
-    """Biases of independent units with these means, kept `little` from the extremes."""
+    """Biases of independent units with these means, kept `little` from the extremes.
+
+    Those of Gaussian units, whose biases are counted from their means, are 0.
+    """
     near = np.clip(mean, 0, 1)
     bernoulli = np.log((near + little) / (1 - near + little))
     spins = np.clip((mean + 1) / 2, 0, 1)
@@ -199,10 +202,13 @@ def bias_for(kinds, mean, little):
         (Kind.BERNOULLI, bernoulli),
         (Kind.SPIN, np.log((spins + little) / (1 - spins + little)) / 2),
         (Kind.CATEGORICAL, np.log(near + little)),
+        (Kind.GAUSSIAN, np.zeros(len(mean))),
         (Kind.POISSON, np.log(np.maximum(mean, 0) + little)),
         (Kind.RELU, mean),
     ]
-    return np.select([are(kinds, kind) for kind, _ in choices], [x for _, x in choices])
+    which = [are(kinds, kind) for kind, _ in choices]
+    # (A kind that is forgotten here is not to start from 0 without a word.)
+    return np.select(which, [x for _, x in choices], default=np.nan)
 
 
 def column_variances(X, numbers, mean):

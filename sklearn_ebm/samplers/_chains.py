@@ -24,11 +24,12 @@ from ..units import as_unit, check_blocks
 from ._jumps import jumps_of
 from ._paths import BITS, base_rates, components_of, layers_of
 
-# What units can be, by their kind.
+# What units can be, by their kind; of every kind, as nothing else refuses conditions.
 STATES = {
     Kind.BERNOULLI: ("0 or 1", lambda x: (x == 0) | (x == 1)),
     Kind.CATEGORICAL: ("0 or 1", lambda x: (x == 0) | (x == 1)),
     Kind.SPIN: ("-1 or 1", lambda x: np.abs(x) == 1),
+    Kind.GAUSSIAN: ("finite", np.isfinite),
     Kind.POISSON: ("counts", lambda x: (x >= 0) & (x == np.floor(x))),
     Kind.RELU: (">= 0", lambda x: x >= 0),
 }
@@ -254,8 +255,6 @@ class Gibbs:
         check_blocks(unit, np.isnan(values), "conditions")
         for kind, n_units, size in unit._groups(self.n_features):
             part, start = values[:, start : start + n_units], start + n_units
-            if kind not in STATES:
-                continue
             words, can_be = STATES[kind]
             wrong = part[~np.isnan(part) & ~can_be(part)]
             if len(wrong):
