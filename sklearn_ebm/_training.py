@@ -161,15 +161,15 @@ class KnownDivision:
         self.n_rows = len(self.training)
 
 
-def epochs_of(n_iter, n_rows, least, most):
+def epochs_of(n_iter, n_rows, least, most, few_rows=1000):
     """Return n_iter or, if it is None, the epochs that a training takes of itself.
 
     What counts is the number of steps, of which few rows make few an epoch: `most` for
-    1 000 rows or fewer, less for more rows, and at least `least`.
+    `few_rows` or fewer, less for more rows, and at least `least`.
     """
     if n_iter is not None:
         return n_iter
-    return max(least, min(most, 1000 * most // n_rows))
+    return max(least, min(most, few_rows * most // n_rows))
 
 
 def minibatch_rates(learning_rate, schedule, epoch, n_epochs, n_batches):

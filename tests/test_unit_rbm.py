@@ -135,13 +135,15 @@ def test_chains_of_langevin_dynamics_go_on():
     model.set_params(learning_rate_schedule="constant")
     whole = clone(model).set_params(n_iter=3).fit(X)
     parts = clone(model).set_params(warm_start=True).fit(X).fit(X).fit(X)
-    assert_same_model(parts, whole)
+    # (But for rounding: between calls the logarithms of variances are kept.)
+    for name, values in fitted_floats(whole).items():
+        assert_allclose(fitted_floats(parts)[name], values, rtol=1e-10, err_msg=name)
     # Another number of chains begins anew, and so do chains that were drawn afresh.
     for change in ({"n_chains": 7}, {"langevin_time": None}, {"persistent": False}):
         parts.set_params(**change).fit(X)
         assert ("visible_chains" in parts._state) == ("n_chains" in change)
         parts.set_params(**model.get_params() | {"warm_start": True}).fit(X)
-        assert parts._state["visible_chains"].shape == (10, 4)
+        assert parts._state["visible_chains"].shape == (100, 4)
 
 
 def test_samples_by_langevin_dynamics():
@@ -461,10 +463,11 @@ def test_small_counts_are_not_drawn_far_beyond_the_data():
 @pytest.mark.parametrize(
     "n_rows, n_features, n_iter, of_counts",
     [
-        (80, 8, 120, 60),
-        (79, 8, 118, 59),
-        (20, 8, 30, 15),
-        (5, 8, 10, 10),
+        (80, 8, 400, 60),
+        (79, 8, 395, 59),
+        (20, 8, 100, 15),
+        (5, 8, 25, 10),
+        (500, 1, 240, 60),
         (1100, 1, 109, 54),
         (7000, 1, 17, 10),
         (13000, 1, 10, 10),
@@ -640,13 +643,15 @@ def test_weights_to_unbounded_units_bound_no_others(hidden):
     X = np.hstack([bits, factor + 0.1 * rng.normal(size=(400, 3))])
     visible = [(slice(0, 8), "bernoulli"), (slice(8, 11), "gaussian")]
     options = {"learning_rate": 0.01, "n_iter": 100, "average": False}
-    model = RBM(2, visible=visible, hidden=hidden, random_state=0, **options).fit(X)
+    model = RBM(2, visible=visible, hidden=hidden, random_state=0, **options)
+    model.set_params(learning_rate_schedule="constant").fit(X)
     real = slice(1, 2) if isinstance(hidden, Mixed) else slice(0, 2)
     weights = model.components_[real, 8:] / np.sqrt(model.variance_[8:])
     assert np.linalg.norm(weights, 2) < 0.96
     assert np.linalg.norm(model.components_[:, :8], 2) > 2
-    drawn = model.sample(300, 300, random_state=1)
-    assert np.mean(drawn[:, 0] == drawn[:, 1]) > 0.9
+    # Two of the bits agree in 96 % of the rows; independent ones would in half of them.
+    drawn = model.sample(1000, 300, random_state=1)[:, :8]
+    assert np.mean(drawn[:, :, np.newaxis] == drawn[:, np.newaxis]) > 0.875 + 1 / 80
 
 
 @pytest.mark.parametrize("hidden", ["gaussian", "relu"])

@@ -402,16 +402,20 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             return None
         state = self._state
         return TemperedChains(
-            self.n_chains or self.batch_size,
+            self._n_chains(),
             self.n_temperatures,
             state["visible_offset"],
             state["key"] ^ TEMPERING_KEY,
             state.get("tempered"),
         )
 
+    def _n_chains(self):
+        """Return the number of persistent chains."""
+        return self.n_chains or self.batch_size
+
     def _chains(self):
         """Hidden states to start from: the last ones, or new ones."""
-        state, n_chains = self._state, self.n_chains or self.batch_size
+        state, n_chains = self._state, self._n_chains()
         chains = last_chains(self, n_chains)
         if chains is None:
             chains = self._first_chains(n_chains, state["key"], state["step"])

@@ -49,11 +49,14 @@ from ._visible_scales import (
 )
 from ._wide_starts import wide_rates, wide_start, within_reach
 
-# Epochs where no number is given: the least; those of 1 000 rows or fewer of counts, and
-# of real values, which are learned slowly; and rows that a feature has to have for so
-# many: of fewer, long training learns noise.
-LEAST_EPOCHS, EPOCHS_OF_COUNTS, EPOCHS_OF_REALS = 10, 60, 120
+# Epochs where no number is given: the least; the most, and of how many rows or fewer,
+# of counts and of real values, which are learned slowly; and rows that a feature has to
+# have for so many: of fewer, long training learns noise.
+LEAST_EPOCHS, EPOCHS_OF_COUNTS, EPOCHS_OF_REALS = 10, (60, 1000), (400, 300)
 ROWS_A_FEATURE = 10
+# Chains of machines that see real values, where no number is given. They have room for
+# modes far from all data, which fewer chains find too rarely to keep them small.
+CHAINS_OF_REALS = 100
 
 # Attributes that only machines with other units than two layers of bits have.
 NOT_OF_BITS = "n_categories_", "variance_", "visible_scale_", "_normaliser"
@@ -359,13 +362,19 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         return kind in kinds_of(self._columns().unit)
 
     def _n_epochs(self, rows):
-        most = LEAST_EPOCHS
+        most, few_rows = LEAST_EPOCHS, 1000
         if self._sees(Kind.GAUSSIAN):
-            most = EPOCHS_OF_REALS
+            most, few_rows = EPOCHS_OF_REALS
         elif self._sees(Kind.POISSON):
-            most = EPOCHS_OF_COUNTS
+            most, few_rows = EPOCHS_OF_COUNTS
         share = min(1, rows.n_rows / (ROWS_A_FEATURE * rows.n_columns))
-        return epochs_of(self.n_iter, rows.n_rows, LEAST_EPOCHS, int(share * most))
+        most = int(share * most)
+        return epochs_of(self.n_iter, rows.n_rows, LEAST_EPOCHS, most, few_rows)
+
+    def _n_chains(self):
+        if self.n_chains is None and self._sees(Kind.GAUSSIAN):
+            return max(self.batch_size, CHAINS_OF_REALS)
+        return super()._n_chains()
 
     def _schedule(self):
         if self.learning_rate_schedule is not None:

@@ -39,7 +39,7 @@ class GaussianRBM(UnitsRBM):
         Number of rows in a minibatch.
 
     n_iter : int or None, default=None
-        Number of epochs: passes over the training data. None takes 120 of up to 1 000
+        Number of epochs: passes over the training data. None takes 400 of up to 300
         rows, 120 000 / n of more, but at least 10; and fewer if there are less than 10
         rows a feature, from which long training learns noise.
 
@@ -59,8 +59,8 @@ class GaussianRBM(UnitsRBM):
         start at the rows of the minibatch (CD).
 
     n_chains : int or None, default=None
-        Number of persistent chains; None means `batch_size`. With minibatches of a few
-        rows set it, to 10 for instance: steps beside a single chain are noisy.
+        Number of persistent chains; None means `batch_size`, and at least 100: fewer
+        miss modes far from the data.
 
     momentum : float, default=0.0
         Share of the last step's velocity in the next one, in [0, 1).

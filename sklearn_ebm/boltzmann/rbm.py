@@ -60,7 +60,7 @@ class RBM(UnitsRBM):
     n_iter : int or None, default=None
         Number of epochs: passes over the training data. None takes 10; if there are
         "poisson" features, whose learning rates are low, up to 60, and if there are
-        "gaussian" ones up to 120 (see `GaussianRBM`).
+        "gaussian" ones up to 400 (see `GaussianRBM`).
 
     verbose : int, default=0
         If not 0, print a line an epoch. Never changes the model.
@@ -78,8 +78,9 @@ class RBM(UnitsRBM):
         start at the rows of the minibatch (CD).
 
     n_chains : int or None, default=None
-        Number of persistent chains; None means `batch_size`. With minibatches of a few
-        rows set it, to 10 for instance: steps beside a single chain are noisy.
+        Number of persistent chains; None means `batch_size`, and at least 100 if there
+        are "gaussian" features: fewer miss modes far from the data. With minibatches of
+        a few rows set it, to 10 for instance: steps beside a single chain are noisy.
 
     momentum : float, default=0.0
         Share of the last step's velocity in the next one, in [0, 1).
