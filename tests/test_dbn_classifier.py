@@ -41,7 +41,7 @@ from sklearn_ebm._network import Dropout
 from sklearn_ebm._training import KnownDivision, epoch_order, epochs_of
 from sklearn_ebm.boltzmann import _net_starts
 from sklearn_ebm.boltzmann._fine_tuned import _centre_if_steady
-from sklearn_ebm.boltzmann._net_starts import spread_fields
+from sklearn_ebm.boltzmann._net_starts import hold_fields, random_params, spread_fields
 
 KINDS = {"classifier": DBNClassifier, "regressor": DBNRegressor}
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -282,6 +282,29 @@ def test_hidden_layers_start_from_a_stack(visible, digits, labels, monkeypatch):
     np.testing.assert_allclose(expit(X @ model.coefs_[0] + model.intercepts_[0]), h)
     # The output layer, which the stack says nothing of, is the same.
     assert_same(model.coefs_[-1], plain.coefs_[-1])
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_random_fields_of_real_features_are_not_too_wide(make):
+    X = np.random.default_rng(0).normal(size=(200, 30))
+    for rows, gain in [
+        (expit(X), 1),  # features in [0, 1], for which the weights are made
+        (0.01 * X, 1),
+        (X, None),
+        (1000 * X, 0.1),
+        (np.full((5, 30), 7.0), 1),
+    ]:
+        params = random_params([30, 20, 2], float, np.random.RandomState(0))
+        given = [param.copy() for param in params]
+        hold_fields(params, make(rows))
+        if gain is None:
+            gain = 0.7 / np.sqrt((X @ given[0]).var(axis=0).mean())
+            assert 0.1 < gain < 0.3
+        np.testing.assert_allclose(params[0], gain * given[0], rtol=1e-10)
+        assert_same(params[1:], given[1:])
+    labels = X[:, 0] > 0
+    net = small(pretrain=False, n_iter=0).fit(make(X), labels)
+    assert np.sqrt((X @ net.coefs_[0]).var(axis=0).mean()) == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])

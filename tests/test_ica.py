@@ -1068,3 +1068,10 @@ def test_data_whose_squares_are_no_numbers_are_refused(dtype, scale, whiten):
     with pytest.raises(ValueError, match="X spread over up to .*StandardScaler"):
         model.fit(X)
     model.fit(StandardScaler().fit_transform(X / scale))
+
+
+def test_data_that_are_rounded_to_nothing_are_refused():
+    X = 1e6 + 0.1 * generator(703).laplace(size=(1000, 3))
+    ICA(random_state=0).fit(X)
+    with pytest.raises(ValueError, match="numbers of float32 as large as those of X"):
+        ICA(random_state=0).fit(X.astype(np.float32))

@@ -588,3 +588,16 @@ def test_scores_of_many_classes(dtype, shape, size):
     for row in range(n_rows):
         alone = class_scores(fields[row : row + 1], labels, intercepts)
         assert np.array_equal(alone[0], found[row])
+
+
+@pytest.mark.parametrize("objective", ["discriminative", "hybrid"])
+@pytest.mark.parametrize(
+    "n_rows, n_features, wanted", [(400, 20, 1.0), (30, 120, 0.25), (40, 1000, 0.1)]
+)
+def test_first_fields_are_narrow_where_rows_are_few(
+    n_rows, n_features, wanted, objective
+):
+    X = generator(702).random((n_rows, n_features)) < 0.3
+    model = RBMClassifier(200, objective=objective, n_iter=0, random_state=0)
+    fields = X @ model.fit(X, np.arange(n_rows) % 2).components_.T
+    assert np.sqrt(fields.var(axis=0).mean()) == pytest.approx(wanted, rel=0.15)

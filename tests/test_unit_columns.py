@@ -206,6 +206,11 @@ def test_codes_that_are_none_are_refused(value, message):
             [[0.0, -2.0], [1.0, 5.0]],
             "poisson units stand for values in [0, inf",
         ),
+        (
+            "spin",
+            np.array([[True, False], [False, True]]),
+            "of which 0 is the middle, but columns 0 to 1 range over [0, 1]",
+        ),
         ("relu", [[0.0, -2.0], [1.0, 5.0]], "relu units stand for values in [0, inf]"),
         (
             Categorical(2),

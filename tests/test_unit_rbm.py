@@ -516,6 +516,26 @@ def test_real_columns_are_learned_as_by_a_gaussian_machine(digits):
         assert rbm.fit(X).history_["learning_rate"] == [0.1] * 10
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_many_units_learn_two_clusters_in_one_feature(seed):
+    rng = np.random.default_rng(0)
+    X = rng.choice([-3.0, 3.0], (4000, 1)) + rng.normal(size=(4000, 1))
+    model = GaussianRBM(random_state=seed).fit(X[:1000])
+    # (A normal distribution has -2.57.)
+    densities = norm.pdf(X[1000:], [-3, 3]).mean(axis=1)
+    assert model.score(X[1000:]) > np.log(densities).mean() - 0.05
+
+
+@pytest.mark.parametrize("n_features", [1, 3])
+def test_few_of_many_units_begin_with_wide_steps(n_features):
+    X = generator(704).normal(size=(100, n_features))
+    model = GaussianRBM(300, n_iter=0, random_state=0).fit(X)
+    wide, small = np.split(model.components_, [32 * n_features])
+    assert np.sqrt(np.square(wide).mean()) > 0.05
+    assert np.abs(small).max() < 0.05
+
+
 # Beside real columns, centred machines start with bits that depend on each other, and
 # their means are right to a first order.
 @pytest.mark.parametrize("centering, error", [(False, 0.1), (True, 0.25)])

@@ -377,6 +377,12 @@ def _warn_of_values(estimator, X, start, stop, unit):
             f"numbers that are not whole, too, such as {odd:.7g}; round them, or "
             f"choose another kind of visible units for {title(estimator)}.",
         )
+    elif unit.kind == Kind.SPIN and least == 0 < largest:
+        warn(
+            "spin units stand for values in [-1, 1], of which 0 is the middle, but "
+            f"{_words(start, stop)} over [0, {float(largest):.7g}]; change bits x to "
+            f"2 * x - 1, or choose 'bernoulli' visible units for {title(estimator)}.",
+        )
     elif isinstance(unit, Categorical) and (odd := _odd_block(unit, X, start, stop)):
         row, column, total = odd
         warn(

@@ -29,7 +29,7 @@ from ..monitoring import enter_epoch
 from ._faults import REAL_FEATURES, warn_of_constant_units
 from ._fine_tuning_run import FineTuning
 from ._labels import no_label
-from ._net_starts import random_params, spread_fields
+from ._net_starts import hold_fields, random_params, spread_fields
 from ._stack import (
     STACK_EPOCHS,
     LayerTasks,
@@ -344,10 +344,10 @@ class FineTuned(CallbackSupportMixin, Transformer):
 
         Not before: data that the pretraining refuses leave the net that there was.
         """
+        first = self._state["params"]
         if self.pretrain:
-            first = self._state["params"]
             self._pretrain(X, tasks)
-            self._spread(X, first)
+        self._spread(X, first)
         self._publish()
 
     def _publish(self):
@@ -391,9 +391,11 @@ class FineTuned(CallbackSupportMixin, Transformer):
         )
 
     def _spread(self, X, first):
-        """Let the pretrained hidden layers vary as those of a net must to learn."""
-        inputs = self._inputs(X, True)
-        spread_fields(self._state["params"], first, some_rows(inputs))
+        """Let hidden layers vary as those of a net must to learn, and no more."""
+        rows = some_rows(self._inputs(X, True))
+        hold_fields(first, rows)
+        if self.pretrain:
+            spread_fields(self._state["params"], first, rows)
 
     @property
     def _centred(self):

@@ -15,6 +15,11 @@ from ._starts import BITS_RATE, SMALL
 # need nothing but what they have learned to tell labels; the least one that all are to
 # have; and how much larger random weights are made for that at most.
 ENOUGH_SPREAD, LEAST_SPREAD, MOST_GAIN = 2.0, 0.5, 1000.0
+# Standard deviation of random fields of numbers outside [0, 1], and how much smaller
+# random weights are made for that at most. (With less, tables in which single columns
+# bend what is to be learned are learned worse, with more those in which many columns
+# add up. Steps that suit small weights of numbers in the thousands are none for a net.)
+SPREAD_OF_REALS, LEAST_GAIN = 0.7, 0.1
 
 
 def start_of_features(weights, mean, variance, n_rows, spread):
@@ -79,6 +84,28 @@ def random_params(sizes, dtype, rng):
         params.append(rng.uniform(-bound, bound, (below, size)).astype(dtype))
         params.append(np.zeros(size, dtype))
     return params
+
+
+def hold_fields(params, X):
+    """Make first weights of a net smaller where fields vary more than they need to.
+
+    Random weights suit features in [0, 1]. Of numbers of other sizes they make fields
+    that are far out for most rows: units that are nearly steps of random directions.
+
+    Parameters
+    ----------
+    params : list of ndarray
+        Weights and biases that are random; the weights of the first layer change.
+
+    X : {ndarray, sparse matrix} of shape (n_rows, n_features)
+        Some rows of inputs.
+    """
+    W = params[0]
+    parts = list(chunks(X, W.dtype))
+    if any(part.min() < 0 or part.max() > 1 for part in parts):
+        fields = np.concatenate([product(part, W) for part in parts])
+        spread = max(SPREAD_OF_REALS, math.sqrt(_mean_variance(fields)))
+        W *= max(LEAST_GAIN, SPREAD_OF_REALS / spread)
 
 
 def spread_fields(params, first, X):

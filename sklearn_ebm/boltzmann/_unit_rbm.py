@@ -90,8 +90,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     }
 
     # Learning rates where none is given: of machines of bits, spins and categories; of
-    # those that see real values, too; and of counts, whose means are exponentials: steps
-    # that serve other units drive them to infinity.
+    # those that see real values, too; and of counts, whose means are exponentials:
+    # steps that serve other units drive them to infinity.
     _default_rates = 0.1, 0.03, 0.01
     # What only Bernoulli units have kernels for.
     n_temperatures = 1

@@ -17,6 +17,9 @@ from ._starts import SMALL, training_rows
 # tails, frequent ones short tails); the share of the variance that hidden units
 # explain, and the largest norm of their weights in standard deviations of the features.
 RARE, FREQUENT, START_SHARE, START_NORM = 0.1, 0.5, 0.5, 2.0
+# Hidden units that have such a step, for each feature. The others keep small weights:
+# a sum of many small steps is a normal variable again.
+STEPS_A_FEATURE = 32
 # Rows that say which it is.
 TAIL_ROWS = 1000
 
@@ -97,9 +100,10 @@ def wide_start(components, mean, variance, learned, rates):
     """
     shake, n_learned = rates * (1 - rates), learned.sum()
     share = START_SHARE * (1 - START_SHARE)
-    norm = np.sqrt(share * n_learned / shake.sum())
-    size = min(START_NORM, norm) / np.sqrt(n_learned) / SMALL
-    steps = np.where(learned, components * size * np.sqrt(variance), 0.0)
+    wide = np.arange(len(rates)) < STEPS_A_FEATURE * n_learned
+    norm = np.sqrt(share * n_learned / shake[wide].sum())
+    size = np.where(wide, min(START_NORM, norm) / np.sqrt(n_learned) / SMALL, 1.0)
+    steps = np.where(learned, components * np.sqrt(variance), 0.0) * size[:, np.newaxis]
     # (Not by BLAS, whose sums depend on the number of threads.)
     added = weighted_sums(np.square(steps).T, shake)
     inside = np.maximum(variance * (variance - 4 * added), 0.0)

@@ -46,8 +46,10 @@ from ._visible_scales import column_variances
 # of chains, beyond which momentum must not take the steps of the generative part.
 RATE, MOMENTUM, RATE_OF_CHAINS = 0.1, 0.9, 0.2
 # Deviation of the fields of hidden units at first: half as wide where most rows have no
-# label, and features are most of what is learned: wide fields model them poorly.
-SPREAD, SPREAD_OF_FEATURES = 1.0, 0.5
+# label, and features are most of what is learned: wide fields model them poorly. Nor is
+# it more than so many times the root of the rows a feature: where that is little, wide
+# fields tell each row apart by what it has in common with no other.
+SPREAD, SPREAD_OF_FEATURES, SPREAD_BY_ROWS = 1.0, 0.5, 0.5
 # What is known of every epoch.
 HISTORY = ["learning_rate", "seconds", "weight_norm", "log_likelihood", "accuracy"]
 
@@ -546,6 +548,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             variance = column_variances(X, some_rows(division.training), mean)
             rare = self.alpha > 0 and 2 * np.count_nonzero(known < 0) > len(known)
             spread = SPREAD_OF_FEATURES if rare else SPREAD
+            spread = min(spread, SPREAD_BY_ROWS * np.sqrt(n_rows / n))
             components, hidden = start_of_features(
                 components, mean, variance, n_rows, spread
             )

@@ -143,6 +143,11 @@ def whitening_of(X, n_components, solver, many):
         found = principal_components(X, mean, "svd", standard)
         if found[2] == n_features:
             (variances, vectors, rank), scale = found, standard
+    if rank == 0:
+        raise ValueError(
+            f"ICA needs data that vary, but numbers of {X.dtype} as large as those "
+            "of X are rounded by as much as rows differ: take the mean off, in float64."
+        )
     n_components = n_components or rank
     if n_components > rank and not many:
         warn(
