@@ -56,9 +56,9 @@ class SlowFeatureAnalysis(Transformer):
         Number of slow features. None means as many as the data have directions.
 
     expansion : {"linear", "quadratic"}, default="linear"
-        What the slow features are linear in: the features, or the features and all
-        their products, in the order of `sklearn.preprocessing.PolynomialFeatures`
-        without a constant.
+        What the slow features are linear in: the features, or the features less
+        `origin_` and all products of these, in the order of
+        `sklearn.preprocessing.PolynomialFeatures` without a constant.
 
     tol : float, default=1e-10
         Directions are left out if their variance, with the (expanded) features
@@ -79,6 +79,11 @@ class SlowFeatureAnalysis(Transformer):
 
     mean_ : ndarray of shape (n_expanded,)
         Mean of the expanded training data.
+
+    origin_ : ndarray of shape (n_features,)
+        What is subtracted from the features before they are multiplied: the mean of
+        the data in `fit`, or in the first call of `partial_fit`. Which one does not
+        matter, but for rounding. Only with ``expansion="quadratic"``.
 
     mixing_ : ndarray of shape (n_features, n_components)
         Maps slow features back to centred data. Only with ``expansion="linear"``.
@@ -108,9 +113,7 @@ class SlowFeatureAnalysis(Transformer):
 
     Only moments are kept, so memory does not grow with the number of frames:
     (n_expanded, n_expanded) numbers, where a quadratic expansion has
-    ``n_features * (n_features + 3) / 2`` features. They are not centred before they
-    are multiplied, so data far from zero should be (`StandardScaler`). A fit takes no
-    `sample_weight`.
+    ``n_features * (n_features + 3) / 2`` features. A fit takes no `sample_weight`.
 
     References
     ----------
@@ -242,9 +245,15 @@ class SlowFeatureAnalysis(Transformer):
     def _learn(self, state, X, lengths):
         """Add frames to the moments and solve; nothing changes if that fails."""
         if state is None:
-            width = _expand(np.zeros((1, X.shape[1])), self.expansion).shape[1]
+            origin = None
+            if self.expansion == "quadratic":
+                # Far from zero, products are all but linear in the features, and
+                # what else they say would be lost in rounding.
+                origin = X.mean(axis=0, dtype=np.float64)
+            width = _expand(np.zeros((1, X.shape[1])), origin).shape[1]
             state = {
                 "expansion": self.expansion,
+                "origin": origin,
                 "dtype": X.dtype.name,
                 "n_frames": 0,
                 "mean": np.zeros(width),
@@ -262,7 +271,7 @@ class SlowFeatureAnalysis(Transformer):
         covariance = state["scatter"] / state["n_frames"]
         differences = state["differences"] / state["n_differences"]
         check_variances(np.diag(covariance), np.float64)
-        deviations = _deviations(np.diag(covariance), state["mean"])
+        deviations = _deviations(np.diag(covariance), state)
         if not deviations.any():
             raise ValueError(
                 "Slow features need data that vary, but all frames are equal, or so "
@@ -283,10 +292,12 @@ class SlowFeatureAnalysis(Transformer):
         self.components_, self.mean_ = weights, mean
         self.slowness_ = slowness.astype(dtype)
         self.n_frames_ = state["n_frames"]
+        for name in ("mixing_", "origin_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         if state["expansion"] == "linear":
             self.mixing_ = (covariance @ components.T).astype(dtype)
-        elif hasattr(self, "mixing_"):  # of an earlier fit
-            del self.mixing_
+        else:
+            self.origin_ = state["origin"]
         return rank
 
     # ---- Use ----
@@ -321,7 +332,8 @@ class SlowFeatureAnalysis(Transformer):
         mean, weights = self.mean_.astype(X.dtype), self.components_.T.astype(X.dtype)
         Y = np.empty((len(X), weights.shape[1]), X.dtype)
         for batch in gen_batches(len(X), max(1, BLOCK_SIZE // len(mean))):
-            Y[batch] = (_expand(X[batch], self._expansion) - mean) @ weights
+            expanded = _expand(X[batch], self._state["origin"]).astype(X.dtype)
+            Y[batch] = (expanded - mean) @ weights
         return Y
 
     @available_if(_is_linear)
@@ -387,10 +399,10 @@ def check_lengths(lengths, n_frames):
     return found
 
 
-def _expand(X, expansion):
-    if expansion == "linear":
+def _expand(X, origin):
+    if origin is None:
         return X
-    return PolynomialFeatures(include_bias=False).fit_transform(X)
+    return PolynomialFeatures(include_bias=False).fit_transform(X - origin)
 
 
 def _with_frames(state, X, lengths):
@@ -402,7 +414,7 @@ def _with_frames(state, X, lengths):
         n = batch.stop - batch.start
         # One frame of the next block, for the last difference of this one.
         frames = X[batch.start : batch.stop + 1].astype(np.float64)
-        frames = _expand(frames, state["expansion"])
+        frames = _expand(frames, state["origin"])
         differences = np.diff(frames, axis=0)
         low, high = np.searchsorted(firsts, [batch.start, batch.stop], side="right")
         differences[firsts[low:high] - 1 - batch.start] = 0
@@ -421,10 +433,16 @@ def _with_frames(state, X, lengths):
     return state
 
 
-def _deviations(variances, mean):
+def _deviations(variances, state):
     """Standard deviations of features, 0 where all that varies is rounding."""
-    deviations = np.sqrt(variances)
-    constant = deviations <= CONSTANT * np.abs(mean)
+    deviations, size = np.sqrt(variances), np.abs(state["mean"])
+    if state["origin"] is not None:
+        # What was subtracted has left rounding errors, and products have those of both.
+        origin = np.abs(state["origin"])
+        i, j = np.triu_indices(len(origin))
+        errors = origin[i] * deviations[j] + origin[j] * deviations[i]
+        size = size + np.concatenate([origin, errors])
+    constant = deviations <= CONSTANT * size
     return np.where(constant | (variances < LEAST_VARIANCE), 0.0, deviations)
 
 
