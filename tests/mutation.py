@@ -2004,9 +2004,9 @@ MUTATIONS = [
     ),
     Mutation(
         "real columns have few chains",
-        "boltzmann/_unit_rbm.py",
-        "return max(self.batch_size, CHAINS_OF_REALS)",
-        "return self.batch_size",
+        "boltzmann/_rates.py",
+        "return max(batch_size, CHAINS_OF_REALS) if real else batch_size",
+        "return batch_size",
         tests=("tests/test_unit_rbm.py",),
     ),
     Mutation(

@@ -91,7 +91,9 @@ def pretrained_by_hand(model, X):
     even = np.concatenate([np.zeros(sizes[0]), state["latent_offset"]])
     on = trained(model)[0], state["hidden_offset"], even
     on = list(unfolded(on, sizes).biases[1:])
-    n_layers = len(weights)
+    n_layers, n_chains = len(weights), model.n_chains or model.batch_size
+    if model.n_chains is None and gaussian.any():
+        n_chains = 100
     for k in range(n_layers):
         below, above = weights[k].shape
         first, last = k == 0, k == n_layers - 1
@@ -114,7 +116,7 @@ def pretrained_by_hand(model, X):
             (units if first else BERNOULLI).kernel(below), BERNOULLI.kernel(above),
             (weights[k], biases[k + 1], biases[k],
              log_variance if first else np.zeros(below)),
-            drawn_at(fields, model.n_chains or model.batch_size, key), key,
+            drawn_at(fields, n_chains, key), key,
             mean * model.centering, on[k] * model.centering,
             real, real, np.zeros(below), np.ones(below), step=1,
             momentum=model.momentum, weight_decay=model.weight_decay,
@@ -316,11 +318,12 @@ def test_pretraining_of_real_columns_does_not_run_away_by_default(load):
     [
         ("bernoulli", [0.1, 0.1]),
         ("spin", [0.1, 0.1]),
-        ("gaussian", [0.01, 0.1]),
+        ("gaussian", [0.03, 0.1]),
         ("relu", [0.01, 0.1]),
         ("poisson", [0.1, 0.1]),
         ([([0], "poisson"), (slice(1, None), "bernoulli")], [0.1, 0.1]),
-        ([([0], "poisson"), (slice(1, None), "gaussian")], [0.01, 0.1]),
+        ([([0], "poisson"), (slice(1, None), "gaussian")], [0.03, 0.1]),
+        ([([0], "relu"), (slice(1, None), "gaussian")], [0.01, 0.1]),
     ],
 )
 def test_learning_rates_of_the_pretraining(visible, rates, monkeypatch):
@@ -337,7 +340,30 @@ def test_learning_rates_of_the_pretraining(visible, rates, monkeypatch):
     assert seen == rates
     model.set_params(pretrain_learning_rate=0.25).fit(X)
     assert seen[len(rates) :] == [0.25] * len(rates)
-    assert model.fit(X).set_params(n_iter=1).fit(X).history_["learning_rate"] == [0.01]
+    rate = 0.03 if rates[0] == 0.03 else 0.01
+    assert model.fit(X).set_params(n_iter=1).fit(X).history_["learning_rate"] == [rate]
+
+
+@pytest.mark.parametrize(
+    "n_rows, visible, n_epochs",
+    [
+        (40, "bernoulli", 30),
+        (40, "gaussian", 120),
+        (20, "gaussian", 80),
+        (5, "gaussian", 30),
+        (1500, "gaussian", 80),
+        (1500, "spin", 30),
+        (5000, [([0], "gaussian"), ([1, 2], "bernoulli")], 30),
+    ],
+)
+def test_epochs_by_default(n_rows, visible, n_epochs):
+    X = generator(755).random((n_rows, 3))
+    model = DBMTransformer((1, 2), visible=visible, batch_size=n_rows, random_state=0)
+    chains = max(100, n_rows) if "gaussian" in str(visible) else n_rows
+    assert len(model.fit(X).h_samples_) == chains
+    assert model.n_iter_ == n_epochs
+    given = clone(model).set_params(n_iter=n_epochs, pretrain_n_iter=n_epochs)
+    assert_same_model(given.set_params(n_chains=chains).fit(X), model)
 
 
 @pytest.mark.parametrize("mean, n_layers", [(19, 2), (21, 1)])

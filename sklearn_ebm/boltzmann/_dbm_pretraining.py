@@ -13,7 +13,7 @@ from .._units import Kind, Wanted, evaluate
 from .._validation import title
 from ..layered import blocks, unfolded
 from ..monitoring import print_iteration
-from ..units import UNBOUNDED, any_unbounded, are, as_unit
+from ..units import any_unbounded, are, as_unit
 from ._rates import CLIP, rate_of_counts, rate_shares
 from ._sampling import LAYER_KEY
 from ._starts import log_odds
@@ -23,10 +23,10 @@ from ._visible_scales import bias_for
 BERNOULLI = as_unit("bernoulli")
 # Learning rates by default. At the first, hidden units that hear their input twice and
 # visible ones without bounds can drive each other to infinity.
-RATE, UNBOUNDED_RATE = 0.1, 0.01
+RATE, RATE_OF_REALS, UNBOUNDED_RATE = 0.1, 0.03, 0.01
 
 
-def pretrain(estimator, X, rows, division, epochs):
+def pretrain(estimator, X, rows, division, epochs, n_epochs):
     """Train the layers of an estimator one by one, in place: its `_state` changes.
 
     When interrupted, it has what they have learned so far.
@@ -52,13 +52,16 @@ def pretrain(estimator, X, rows, division, epochs):
         Its next element is asked for before every epoch; where there is none, that is
         the end of the pretraining.
 
+    n_epochs : int
+        Epochs of every layer.
+
     References
     ----------
     .. [1] R. Salakhutdinov, G. E. Hinton, "Deep Boltzmann machines", AISTATS 2009.
     """
     key = estimator._state["key"]
     for part in _parts(estimator, rows.n_columns):
-        for epoch in range(estimator.pretrain_n_iter):
+        for epoch in range(n_epochs):
             if next(epochs, None) is None:
                 return
             if epoch == 0:
@@ -69,7 +72,7 @@ def pretrain(estimator, X, rows, division, epochs):
                 _learning_rate(estimator, part.k),
                 estimator.learning_rate_schedule,
                 epoch,
-                estimator.pretrain_n_iter,
+                n_epochs,
                 run.n_batches,
             )
             try:
@@ -188,9 +191,11 @@ def _learning_rate(estimator, k):
     """Learning rate of layer k."""
     if estimator.pretrain_learning_rate is not None:
         return estimator.pretrain_learning_rate
-    kinds = estimator._columns().kinds
-    real = are(kinds, *UNBOUNDED) & ~are(kinds, Kind.POISSON)
-    return RATE if k or not real.any() else UNBOUNDED_RATE
+    if k:
+        return RATE
+    if estimator._sees(Kind.RELU):
+        return UNBOUNDED_RATE
+    return RATE_OF_REALS if estimator._sees(Kind.GAUSSIAN) else RATE
 
 
 def _rate_shares(estimator, k):
@@ -259,8 +264,8 @@ def _chains(estimator, fields, key):
     """
     if not estimator._greedy_chains_persist:
         return None
-    n_chains = estimator.n_chains or estimator.batch_size
-    fields, units = np.tile(fields, (n_chains, 1)), BERNOULLI.kernel(len(fields))
+    fields = np.tile(fields, (estimator._n_chains(), 1))
+    units = BERNOULLI.kernel(fields.shape[1])
     return evaluate(units, fields, Wanted.DRAWS, key=key)
 
 

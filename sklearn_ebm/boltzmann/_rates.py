@@ -1,4 +1,4 @@
-"""How long the steps of training are where nothing is given, by what the units are."""
+"""How training goes where nothing is given, by what the units are: steps, chains."""
 
 import numpy as np
 
@@ -17,6 +17,25 @@ CLIP = 1.0
 # learning rates fall in proportion: as much as that of one real feature counts; steps
 # of power iteration that find it.
 STEADY, N_POWERS = 0.3, 30
+# Chains of machines that see real values. They have room for modes far from all data,
+# which fewer chains find too rarely to keep them small.
+CHAINS_OF_REALS = 100
+# Rows that a feature has to have for a long training: of fewer, that learns noise.
+ROWS_A_FEATURE = 10
+
+
+def usual_chains(batch_size, real):
+    """Return how many persistent chains there are beside minibatches of this size.
+
+    `real` says whether there are visible units of real values.
+    """
+    return max(batch_size, CHAINS_OF_REALS) if real else batch_size
+
+
+def as_rows_allow(n_epochs, rows):
+    """Return so many epochs, or in proportion fewer where features have few rows."""
+    share = min(1, rows.n_rows / (ROWS_A_FEATURE * rows.n_columns))
+    return int(share * n_epochs)
 
 
 def rate_of_counts(rate, kinds, means, n_hidden):

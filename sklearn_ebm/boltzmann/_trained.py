@@ -83,8 +83,6 @@ class Trained(CallbackSupportMixin, TransformerMixin):
 
     # Parameters that the use of a model asks for `as_made`.
     _kept = ()
-    # How many epochs of pretraining come before those of a new machine.
-    _n_pretrained = 0
     # Whether it is more than a part of a net, which need not be a good model.
     _stands_alone = True
     # Whether, without centering, features with a mean above 1/2 have the offset 1: then
@@ -92,6 +90,10 @@ class Trained(CallbackSupportMixin, TransformerMixin):
     _counts_rarer = False
     # What a user calls the learning rate, which warnings name.
     _rate_name = "learning_rate"
+
+    def _n_pretrained(self, rows):
+        """Return how many epochs of pretraining come before those of a new machine."""
+        return 0
 
     def _n_epochs(self, rows):
         """Return the number of epochs of a fit of these rows."""
@@ -151,7 +153,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             division = self._initialise(data, rows)
             # (The scale of what it learns from.)
             self._state = self._state | {"settled": True}
-        n_before, n_iter = 0 if goes_on else self._n_pretrained, self._n_epochs(rows)
+        n_before = 0 if goes_on else self._n_pretrained(rows)
+        n_iter = self._n_epochs(rows)
         callbacks = self._init_callback_context(max_subtasks=n_before + n_iter)
         given = {"X": X, "y": y}
         callbacks.call_on_fit_task_begin(estimator=self, **given)

@@ -7,7 +7,7 @@ from scipy.special import logit
 
 from .._mean_field import MeanField
 from .._parameters import Interval, StrOptions
-from .._training import told_of
+from .._training import epochs_of, told_of
 from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from ..layered import blocks, connections, unfolded
@@ -15,7 +15,13 @@ from ..units import any_unbounded, are, as_unit
 from ._dbm_pretraining import pretrain
 from ._faults import warn_of_constant_top
 from ._fitted_dbm import FittedDBM, beside
-from ._rates import CLIP, rate_of_counts, rate_shares
+from ._rates import (
+    CLIP,
+    as_rows_allow,
+    rate_of_counts,
+    rate_shares,
+    usual_chains,
+)
 from ._snapshot import DeepSnapshot
 from ._starts import BITS_RATE, first_draws, start_of_bits, start_of_some_bits
 from ._structure import layer_sizes, sizes_in_words, visible_in_words
@@ -31,8 +37,11 @@ from ._visible_scales import (
 from ._wide_starts import wide_rates, wide_start
 
 BERNOULLI = as_unit("bernoulli")
-# Learning rate where none is given, of most machines.
-RATE = 0.01
+# Learning rates where none is given: of most machines, and with real columns.
+RATE, RATE_OF_REALS = 0.01, 0.03
+# Epochs of either training where no number is given: the least, and those of 1 000 rows
+# or fewer with real columns.
+EPOCHS, EPOCHS_OF_REALS = 30, 120
 
 
 class TrainedDBM(Trained, FittedDBM):
@@ -45,9 +54,10 @@ class TrainedDBM(Trained, FittedDBM):
     _parameter_constraints: dict = {
         **Trained._parameter_constraints,
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
+        "n_iter": [*Trained._parameter_constraints["n_iter"], None],
         "n_mean_field_steps": [Interval(Integral, 1, None, closed="left")],
         "mean_field_tol": [Interval(Real, 0, None, closed="left")],
-        "pretrain_n_iter": [Interval(Integral, 0, None, closed="left")],
+        "pretrain_n_iter": [Interval(Integral, 0, None, closed="left"), None],
         "pretrain_learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "standardize": ["boolean"],
         "output": [StrOptions({"top", "all"})],
@@ -65,7 +75,7 @@ class TrainedDBM(Trained, FittedDBM):
     # Whether the greedy pretraining has chains that go on. Without (CD-1) its hidden
     # units say more of the rows, and the machine is a worse model of them.
     _greedy_chains_persist = True
-    _default_rate = RATE
+    _default_rates = RATE, RATE_OF_REALS
 
     @property
     def _hidden_sizes(self):
@@ -198,7 +208,7 @@ class TrainedDBM(Trained, FittedDBM):
             return float(self.learning_rate)
         # (Units that vary the more the larger they are need short steps in any case.)
         steep = are(self._columns().kinds, Kind.RELU).any()
-        return RATE if steep else self._default_rate
+        return RATE if steep else self._default_rates[self._sees(Kind.GAUSSIAN)]
 
     def _rate_shares(self):
         kinds, means = self._columns().kinds, self._state["visible_offset"]
@@ -212,22 +222,36 @@ class TrainedDBM(Trained, FittedDBM):
         """How many layers the greedy pretraining trains."""
         return len(self._hidden_sizes)
 
-    @property
-    def _n_pretrained(self):
-        return self.pretrain_n_iter * self._n_pretrained_layers
+    def _epochs_of(self, n_iter, rows):
+        """Return n_iter or, if it is None, how many epochs these rows take."""
+        most = EPOCHS_OF_REALS if self._sees(Kind.GAUSSIAN) else EPOCHS
+        return epochs_of(n_iter, rows.n_rows, EPOCHS, as_rows_allow(most, rows))
+
+    def _n_epochs(self, rows):
+        return self._epochs_of(self.n_iter, rows)
+
+    def _n_pretrained(self, rows):
+        a_layer = self._epochs_of(self.pretrain_n_iter, rows)
+        return a_layer * self._n_pretrained_layers
 
     def _prepare(self, run, X, rows, callbacks, given):
         """Pretrain the layers one by one; when interrupted, keep what there is."""
-        if not self.pretrain_n_iter:
+        n_epochs = self._n_pretrained(rows)
+        if not n_epochs:
             return
         epochs = told_of(
-            callbacks, "pretraining epoch", self._n_pretrained, estimator=self, **given
+            callbacks, "pretraining epoch", n_epochs, estimator=self, **given
         )
+        a_layer = self._epochs_of(self.pretrain_n_iter, rows)
         try:
-            pretrain(self, X, rows, run.division, epochs)
+            pretrain(self, X, rows, run.division, epochs, a_layer)
             next(epochs, None)  # the last one has ended
         finally:
             run.trainer = self._trainer(rows)
+
+    def _n_chains(self):
+        real = self._sees(Kind.GAUSSIAN)
+        return self.n_chains or usual_chains(self.batch_size, real)
 
     def _first_chains(self, n_chains, key, step):
         """Odd states given the means of the even layers."""
@@ -265,7 +289,7 @@ class TrainedDBM(Trained, FittedDBM):
         """Hidden units of a layer may well say the same of every row; not the top."""
         self._warn_of_endless_counts(self.components_[0], self.intercepts_[0])
         # (What belongs to a net is spread there.)
-        if self.n_iter and self._stands_alone:
+        if self.n_iter != 0 and self._stands_alone:
             warn_of_constant_top(self, X)
 
     def _state_after(self, run):

@@ -19,7 +19,7 @@ from .._validation import (
 )
 from .._warning import warn
 from ..samplers._paths import LEAST_RATE
-from ..units import BY_NAME, Unit, are, check_pair, with_gaussian
+from ..units import BY_NAME, Unit, are, check_pair, kinds_of, with_gaussian
 from ._columns import Columns
 from ._structure import as_made
 from ._visible_scales import bias_for
@@ -39,6 +39,10 @@ class UnitColumns:
             getattr(self, "feature_names_in_", None),
             getattr(self, "n_categories_", None),
         )
+
+    def _sees(self, kind):
+        """Whether there are visible units of a kind."""
+        return kind in kinds_of(self._columns().unit)
 
     @property
     def _fills_missing(self):

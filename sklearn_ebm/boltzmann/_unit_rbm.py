@@ -29,10 +29,12 @@ from ._faults import warn_of_excess_probability, warn_of_full_weights
 from ._normaliser import kept_log_z
 from ._rates import (
     CLIP,
+    as_rows_allow,
     largest_variance,
     rate_of_counts,
     rate_shares,
     steady_rate,
+    usual_chains,
 )
 from ._snapshot import UnitSnapshot, twin_of
 from ._starts import first_draws, start_of_some_bits, training_rows
@@ -50,13 +52,8 @@ from ._visible_scales import (
 from ._wide_starts import wide_rates, wide_start, within_reach
 
 # Epochs where no number is given: the least; the most, and of how many rows or fewer,
-# of counts and of real values, which are learned slowly; and rows that a feature has to
-# have for so many: of fewer, long training learns noise.
+# of counts and of real values, which are learned slowly.
 LEAST_EPOCHS, EPOCHS_OF_COUNTS, EPOCHS_OF_REALS = 10, (60, 1000), (400, 300)
-ROWS_A_FEATURE = 10
-# Chains of machines that see real values, where no number is given. They have room for
-# modes far from all data, which fewer chains find too rarely to keep them small.
-CHAINS_OF_REALS = 100
 
 # Attributes that only machines with other units than two layers of bits have.
 NOT_OF_BITS = "n_categories_", "variance_", "visible_scale_", "_normaliser"
@@ -357,24 +354,18 @@ class UnitsRBM(UnitColumns, TrainedRBM):
                 f"{means} or None with hidden={self.hidden!r}. Got {target!r} instead."
             )
 
-    def _sees(self, kind):
-        """Whether there are visible units of a kind."""
-        return kind in kinds_of(self._columns().unit)
-
     def _n_epochs(self, rows):
         most, few_rows = LEAST_EPOCHS, 1000
         if self._sees(Kind.GAUSSIAN):
             most, few_rows = EPOCHS_OF_REALS
         elif self._sees(Kind.POISSON):
             most, few_rows = EPOCHS_OF_COUNTS
-        share = min(1, rows.n_rows / (ROWS_A_FEATURE * rows.n_columns))
-        most = int(share * most)
+        most = as_rows_allow(most, rows)
         return epochs_of(self.n_iter, rows.n_rows, LEAST_EPOCHS, most, few_rows)
 
     def _n_chains(self):
-        if self.n_chains is None and self._sees(Kind.GAUSSIAN):
-            return max(self.batch_size, CHAINS_OF_REALS)
-        return super()._n_chains()
+        real = self._sees(Kind.GAUSSIAN)
+        return self.n_chains or usual_chains(self.batch_size, real)
 
     def _schedule(self):
         if self.learning_rate_schedule is not None:

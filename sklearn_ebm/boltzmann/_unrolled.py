@@ -64,6 +64,7 @@ class Unrolled:
             visible=model.visible,
             learning_rate=model.pretrain_learning_rate,
             batch_size=model.pretrain_batch_size,
+            n_chains=model.pretrain_batch_size,
             n_iter=epochs_of(model.pretrain_n_iter, X.shape[0], *JOINT_EPOCHS),
             n_gibbs_steps=model.pretrain_n_gibbs_steps,
             weight_decay=model.pretrain_weight_decay,

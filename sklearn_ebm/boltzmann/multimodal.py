@@ -46,8 +46,10 @@ class MultimodalDBM(TrainedDBM):
     batch_size : int, default=10
         Number of rows in a minibatch.
 
-    n_iter : int, default=30
-        Number of epochs: passes over the training data.
+    n_iter : int or None, default=None
+        Number of epochs: passes over the training data. None is 30 or, if there are
+        "gaussian" columns, 120 of up to 1 000 rows, 120 000 / n of more, but at least
+        30; and in proportion fewer, down to 30, below 10 rows a feature.
 
     verbose : int, default=0
         If not 0, print a line an epoch. Never changes the model.
@@ -61,7 +63,8 @@ class MultimodalDBM(TrainedDBM):
         ``(first, last)`` lets them grow evenly over the epochs of `fit`.
 
     n_chains : int or None, default=None
-        Number of persistent chains; None means `batch_size`.
+        Number of persistent chains; None means `batch_size`, and at least 100 if there
+        are "gaussian" columns.
 
     n_mean_field_steps : int, default=25
         Mean-field steps, at most: each sets every hidden layer once.
@@ -69,17 +72,17 @@ class MultimodalDBM(TrainedDBM):
     mean_field_tol : float, default=1e-3
         The steps end for a row when none of its means moves by more.
 
-    pretrain_n_iter : int, default=30
-        Epochs of greedy pretraining of each layer [1]_, which precedes the first
-        epoch of `fit`; 0 leaves it out. As a layer of a deep machine has neighbours
-        on both sides, its machine sees its inputs twice (the lowest from below, the
-        highest from above).
+    pretrain_n_iter : int or None, default=None
+        Epochs of greedy pretraining of each layer [1]_, which precedes the first epoch
+        of `fit`; 0 leaves it out, and None is as for `n_iter`. As a layer of a deep
+        machine has neighbours on both sides, its machine sees its inputs twice (the
+        lowest from below, the highest from above).
 
     pretrain_learning_rate : float or None, default=None
-        Learning rate of the pretraining, which can be larger. None means 0.1, but
-        0.01 for the lowest layer if there are visible units without an upper bound
-        (Gaussian, rectified) and for counts, or less for large ones: their means may
-        grow without end at 0.1.
+        Learning rate of the pretraining, which can be larger. None means 0.1, but for
+        the lowest layer 0.03 if there are "gaussian" columns, 0.01 if there are
+        rectified ones and for counts, or less for large ones: means of units without
+        an upper bound may grow without end at 0.1.
 
     momentum : float, default=0.0
         Share of the last step that is added to each step.
@@ -201,7 +204,7 @@ class MultimodalDBM(TrainedDBM):
     # Methods other than `transform` take whole rows, whatever `missing` says.
     _fills_missing = False
     # From shorter steps pathways are long in finding each other.
-    _default_rate = 0.05
+    _default_rates = 0.05, 0.05
 
     def __init__(
         self,
@@ -210,14 +213,14 @@ class MultimodalDBM(TrainedDBM):
         *,
         learning_rate=None,
         batch_size=10,
-        n_iter=30,
+        n_iter=None,
         verbose=0,
         random_state=None,
         n_gibbs_steps=1,
         n_chains=None,
         n_mean_field_steps=25,
         mean_field_tol=1e-3,
-        pretrain_n_iter=30,
+        pretrain_n_iter=None,
         pretrain_learning_rate=None,
         momentum=0.0,
         weight_decay=0.0,
