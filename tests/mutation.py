@@ -2004,9 +2004,9 @@ MUTATIONS = [
     ),
     Mutation(
         "real columns have few chains",
-        "boltzmann/_rates.py",
-        "return max(batch_size, CHAINS_OF_REALS) if real else batch_size",
-        "return batch_size",
+        "boltzmann/_unit_rbm.py",
+        "least = CHAINS_OF_REALS if self",
+        "least = 1 if self",
         tests=("tests/test_unit_rbm.py",),
     ),
     Mutation(

@@ -93,7 +93,7 @@ def pretrained_by_hand(model, X):
     on = list(unfolded(on, sizes).biases[1:])
     n_layers, n_chains = len(weights), model.n_chains or model.batch_size
     if model.n_chains is None and gaussian.any():
-        n_chains = 100
+        n_chains = 30
     for k in range(n_layers):
         below, above = weights[k].shape
         first, last = k == 0, k == n_layers - 1
@@ -359,7 +359,7 @@ def test_learning_rates_of_the_pretraining(visible, rates, monkeypatch):
 def test_epochs_by_default(n_rows, visible, n_epochs):
     X = generator(755).random((n_rows, 3))
     model = DBMTransformer((1, 2), visible=visible, batch_size=n_rows, random_state=0)
-    chains = max(100, n_rows) if "gaussian" in str(visible) else n_rows
+    chains = max(30, n_rows) if "gaussian" in str(visible) else n_rows
     assert len(model.fit(X).h_samples_) == chains
     assert model.n_iter_ == n_epochs
     given = clone(model).set_params(n_iter=n_epochs, pretrain_n_iter=n_epochs)

@@ -17,19 +17,12 @@ CLIP = 1.0
 # learning rates fall in proportion: as much as that of one real feature counts; steps
 # of power iteration that find it.
 STEADY, N_POWERS = 0.3, 30
-# Chains of machines that see real values. They have room for modes far from all data,
-# which fewer chains find too rarely to keep them small.
-CHAINS_OF_REALS = 100
+# Least number of chains of machines that see real values. They have room for modes far
+# from all data, which fewer chains find too rarely to keep them small. (A sweep of deep
+# ones takes longer, and more chains than these gain them little.)
+CHAINS_OF_REALS, DEEP_CHAINS_OF_REALS = 100, 30
 # Rows that a feature has to have for a long training: of fewer, that learns noise.
 ROWS_A_FEATURE = 10
-
-
-def usual_chains(batch_size, real):
-    """Return how many persistent chains there are beside minibatches of this size.
-
-    `real` says whether there are visible units of real values.
-    """
-    return max(batch_size, CHAINS_OF_REALS) if real else batch_size
 
 
 def as_rows_allow(n_epochs, rows):

@@ -17,10 +17,10 @@ from ._faults import warn_of_constant_top
 from ._fitted_dbm import FittedDBM, beside
 from ._rates import (
     CLIP,
+    DEEP_CHAINS_OF_REALS,
     as_rows_allow,
     rate_of_counts,
     rate_shares,
-    usual_chains,
 )
 from ._snapshot import DeepSnapshot
 from ._starts import BITS_RATE, first_draws, start_of_bits, start_of_some_bits
@@ -250,8 +250,8 @@ class TrainedDBM(Trained, FittedDBM):
             run.trainer = self._trainer(rows)
 
     def _n_chains(self):
-        real = self._sees(Kind.GAUSSIAN)
-        return self.n_chains or usual_chains(self.batch_size, real)
+        least = DEEP_CHAINS_OF_REALS if self._sees(Kind.GAUSSIAN) else 1
+        return self.n_chains or max(self.batch_size, least)
 
     def _first_chains(self, n_chains, key, step):
         """Odd states given the means of the even layers."""

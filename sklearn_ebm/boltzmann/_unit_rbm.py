@@ -28,13 +28,13 @@ from ._columns import all_bits, range_of
 from ._faults import warn_of_excess_probability, warn_of_full_weights
 from ._normaliser import kept_log_z
 from ._rates import (
+    CHAINS_OF_REALS,
     CLIP,
     as_rows_allow,
     largest_variance,
     rate_of_counts,
     rate_shares,
     steady_rate,
-    usual_chains,
 )
 from ._snapshot import UnitSnapshot, twin_of
 from ._starts import first_draws, start_of_some_bits, training_rows
@@ -364,8 +364,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         return epochs_of(self.n_iter, rows.n_rows, LEAST_EPOCHS, most, few_rows)
 
     def _n_chains(self):
-        real = self._sees(Kind.GAUSSIAN)
-        return self.n_chains or usual_chains(self.batch_size, real)
+        least = CHAINS_OF_REALS if self._sees(Kind.GAUSSIAN) else 1
+        return self.n_chains or max(self.batch_size, least)
 
     def _schedule(self):
         if self.learning_rate_schedule is not None:

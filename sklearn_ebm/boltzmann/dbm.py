@@ -56,7 +56,7 @@ class DBMTransformer(TrainedDBM):
         ``(first, last)`` lets them grow evenly over the epochs of `fit`.
 
     n_chains : int or None, default=None
-        Number of persistent chains; None means `batch_size`, and at least 100 if there
+        Number of persistent chains; None means `batch_size`, and at least 30 if there
         are "gaussian" columns.
 
     n_mean_field_steps : int, default=25
