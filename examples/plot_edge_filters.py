@@ -46,6 +46,7 @@ rbm = GaussianRBM(
     learning_rate=0.1,
     learning_rate_schedule="linear",
     batch_size=20,
+    n_chains=20,
     n_iter=40,
     random_state=0,
 ).fit(train)
