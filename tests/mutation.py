@@ -1991,8 +1991,8 @@ MUTATIONS = [
     Mutation(
         "random fields of real features are as wide as they come",
         "boltzmann/_net_starts.py",
-        "W *= max(LEAST_GAIN, SPREAD_OF_REALS / spread)",
-        "W *= max(1.0, SPREAD_OF_REALS / spread)",
+        "W *= max(LEAST_GAIN, SPREAD",
+        "W *= max(1.0, SPREAD",
         tests=("tests/test_dbn_classifier.py",),
     ),
     Mutation(

@@ -209,7 +209,7 @@ def test_codes_that_are_none_are_refused(value, message):
         (
             "spin",
             np.array([[True, False], [False, True]]),
-            "of which 0 is the middle, but columns 0 to 1 range over [0, 1]",
+            "and 0 is half-way, but columns 0 to 1 range over 0 and 1; change bits",
         ),
         ("relu", [[0.0, -2.0], [1.0, 5.0]], "relu units stand for values in [0, inf]"),
         (

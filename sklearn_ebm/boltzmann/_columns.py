@@ -148,6 +148,19 @@ class Columns:
             at += n
         return out
 
+    def warn_of_bits(self, estimator, X):
+        """Warn of data to train on that are bits where they should be spins."""
+        for start, stop, unit in self.runs:
+            if unit is None or unit.kind != Kind.SPIN:
+                continue
+            bits = _range(X, start, stop) == (0, 1)
+            if bits and _fraction(X, start, stop) is None:
+                warn(
+                    "spin units stand for -1 and 1, and 0 is half-way, but "
+                    f"{_words(start, stop)} over 0 and 1; change bits x to 2 * x - 1, "
+                    f"or choose 'bernoulli' visible units for {title(estimator)}.",
+                )
+
     def decode(self, V):
         """Return columns of rows of visible units: the likeliest of the categories."""
         if not self.has_codes:
@@ -376,12 +389,6 @@ def _warn_of_values(estimator, X, start, stop, unit):
             f"poisson units stand for counts but {_words(start, stop)} over "
             f"numbers that are not whole, too, such as {odd:.7g}; round them, or "
             f"choose another kind of visible units for {title(estimator)}.",
-        )
-    elif unit.kind == Kind.SPIN and least == 0 < largest:
-        warn(
-            "spin units stand for values in [-1, 1], of which 0 is the middle, but "
-            f"{_words(start, stop)} over [0, {float(largest):.7g}]; change bits x to "
-            f"2 * x - 1, or choose 'bernoulli' visible units for {title(estimator)}.",
         )
     elif isinstance(unit, Categorical) and (odd := _odd_block(unit, X, start, stop)):
         row, column, total = odd

@@ -392,10 +392,10 @@ class FineTuned(CallbackSupportMixin, Transformer):
 
     def _spread(self, X, first):
         """Let hidden layers vary as those of a net must to learn, and no more."""
-        rows = some_rows(self._inputs(X, True))
-        hold_fields(first, rows)
+        inputs = self._inputs(X, True)
+        hold_fields(first, inputs)
         if self.pretrain:
-            spread_fields(self._state["params"], first, rows)
+            spread_fields(self._state["params"], first, some_rows(inputs))
 
     @property
     def _centred(self):

@@ -6,20 +6,21 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import logit
 
-from .._machines import chunks, weighted_sums
+from .._machines import chunks, some_rows, weighted_sums
 from .._passes import activate
 from .._products import product
+from .._validation import ROUNDING
 from ._starts import BITS_RATE, SMALL
 
 # Standard deviation (in the mean of their variances) of the fields of hidden units that
 # need nothing but what they have learned to tell labels; the least one that all are to
 # have; and how much larger random weights are made for that at most.
 ENOUGH_SPREAD, LEAST_SPREAD, MOST_GAIN = 2.0, 0.5, 1000.0
-# Standard deviation of random fields of numbers outside [0, 1], and how much smaller
-# random weights are made for that at most. (With less, tables in which single columns
-# bend what is to be learned are learned worse, with more those in which many columns
-# add up. Steps that suit small weights of numbers in the thousands are none for a net.)
-SPREAD_OF_REALS, LEAST_GAIN = 0.7, 0.1
+# Largest standard deviation of random fields of numbers outside [0, 1], and how much
+# smaller random weights are made for that at most. (Narrower fields learn products and
+# bends of a few columns worse, wider ones sums of many columns. Numbers in the
+# thousands would need weights so small that all steps are too long for them.)
+SPREAD_OF_REALS, LEAST_GAIN = 1.0, 0.1
 
 
 def start_of_features(weights, mean, variance, n_rows, spread):
@@ -98,14 +99,16 @@ def hold_fields(params, X):
         Weights and biases that are random; the weights of the first layer change.
 
     X : {ndarray, sparse matrix} of shape (n_rows, n_features)
-        Some rows of inputs.
+        Inputs.
     """
+    if X.min() >= -ROUNDING and X.max() <= 1 + ROUNDING:
+        return
     W = params[0]
-    parts = list(chunks(X, W.dtype))
-    if any(part.min() < 0 or part.max() > 1 for part in parts):
-        fields = np.concatenate([product(part, W) for part in parts])
-        spread = max(SPREAD_OF_REALS, math.sqrt(_mean_variance(fields)))
-        W *= max(LEAST_GAIN, SPREAD_OF_REALS / spread)
+    fields = np.concatenate([product(x, W) for x in chunks(some_rows(X), W.dtype)])
+    # (As if the mean had been seen to be 0 in one row more: one row has no variance.)
+    n, square = len(fields), np.square(fields, dtype=np.float64).mean()
+    variance = (n * _mean_variance(fields) + square) / (n + 1)
+    W *= max(LEAST_GAIN, SPREAD_OF_REALS / max(SPREAD_OF_REALS, math.sqrt(variance)))
 
 
 def spread_fields(params, first, X):

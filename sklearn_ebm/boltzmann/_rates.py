@@ -21,13 +21,14 @@ STEADY, N_POWERS = 0.3, 30
 # from all data, which fewer chains find too rarely to keep them small. (A sweep of deep
 # ones takes longer, and more chains than these gain them little.)
 CHAINS_OF_REALS, DEEP_CHAINS_OF_REALS = 100, 30
-# Rows that a feature has to have for a long training: of fewer, that learns noise.
-ROWS_A_FEATURE = 10
 
 
-def as_rows_allow(n_epochs, rows):
-    """Return so many epochs, or in proportion fewer where features have few rows."""
-    share = min(1, rows.n_rows / (ROWS_A_FEATURE * rows.n_columns))
+def as_rows_allow(n_epochs, rows, rows_a_feature):
+    """Return so many epochs, or in proportion fewer where a feature has fewer rows.
+
+    Of few rows for its features a long training learns the noise.
+    """
+    share = min(1, rows.n_rows / (rows_a_feature * rows.n_columns))
     return int(share * n_epochs)
 
 

@@ -39,9 +39,9 @@ from ._wide_starts import wide_rates, wide_start
 BERNOULLI = as_unit("bernoulli")
 # Learning rates where none is given: of most machines, and with real columns.
 RATE, RATE_OF_REALS = 0.01, 0.03
-# Epochs of either training where no number is given: the least, and those of 1 000 rows
-# or fewer with real columns.
-EPOCHS, EPOCHS_OF_REALS = 30, 120
+# Epochs of either training where no number is given: the least, and with real columns
+# those of 1 000 rows or fewer, if there are so many rows for a feature.
+EPOCHS, EPOCHS_OF_REALS, ROWS_A_FEATURE = 30, 120, 10
 
 
 class TrainedDBM(Trained, FittedDBM):
@@ -225,7 +225,8 @@ class TrainedDBM(Trained, FittedDBM):
     def _epochs_of(self, n_iter, rows):
         """Return n_iter or, if it is None, how many epochs these rows take."""
         most = EPOCHS_OF_REALS if self._sees(Kind.GAUSSIAN) else EPOCHS
-        return epochs_of(n_iter, rows.n_rows, EPOCHS, as_rows_allow(most, rows))
+        most = as_rows_allow(most, rows, ROWS_A_FEATURE)
+        return epochs_of(n_iter, rows.n_rows, EPOCHS, most)
 
     def _n_epochs(self, rows):
         return self._epochs_of(self.n_iter, rows)

@@ -126,6 +126,7 @@ class UnitColumns:
             columns = Columns(self.visible, X, names, known)
             check_pair(columns.unit, hidden)
             columns.check(self, X)
+            columns.warn_of_bits(self, X)
             found["n_categories_"] = columns.n_categories
             X = columns.encode(X)
             if drawn is None:

@@ -51,9 +51,10 @@ from ._visible_scales import (
 )
 from ._wide_starts import wide_rates, wide_start, within_reach
 
-# Epochs where no number is given: the least; the most, and of how many rows or fewer,
-# of counts and of real values, which are learned slowly.
-LEAST_EPOCHS, EPOCHS_OF_COUNTS, EPOCHS_OF_REALS = 10, (60, 1000), (400, 300)
+# Epochs where no number is given: the least; and with counts and with real values,
+# which are learned slowly, the most, of how many rows or fewer, and how many rows for a
+# feature they take.
+LEAST_EPOCHS, EPOCHS_OF_COUNTS, EPOCHS_OF_REALS = 10, (60, 1000, 10), (400, 300, 30)
 
 # Attributes that only machines with other units than two layers of bits have.
 NOT_OF_BITS = "n_categories_", "variance_", "visible_scale_", "_normaliser"
@@ -355,13 +356,16 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             )
 
     def _n_epochs(self, rows):
-        most, few_rows = LEAST_EPOCHS, 1000
+        if self.n_iter is not None:
+            return self.n_iter
         if self._sees(Kind.GAUSSIAN):
-            most, few_rows = EPOCHS_OF_REALS
+            most, few_rows, rows_a_feature = EPOCHS_OF_REALS
         elif self._sees(Kind.POISSON):
-            most, few_rows = EPOCHS_OF_COUNTS
-        most = as_rows_allow(most, rows)
-        return epochs_of(self.n_iter, rows.n_rows, LEAST_EPOCHS, most, few_rows)
+            most, few_rows, rows_a_feature = EPOCHS_OF_COUNTS
+        else:
+            return LEAST_EPOCHS
+        most = as_rows_allow(most, rows, rows_a_feature)
+        return epochs_of(None, rows.n_rows, LEAST_EPOCHS, most, few_rows)
 
     def _n_chains(self):
         least = CHAINS_OF_REALS if self._sees(Kind.GAUSSIAN) else 1

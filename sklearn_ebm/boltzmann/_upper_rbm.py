@@ -8,6 +8,7 @@ from .._products import product
 from .._training import epochs_of
 from .._validation import random_key
 from ._sampling import MISSING_KEY
+from ._stack import STACK_EPOCHS
 from ._starts import BITS_RATE, bits_of, last_chains
 from .rbm import RBM
 
@@ -15,8 +16,6 @@ from .rbm import RBM
 CHUNK = 4096
 # Learning rate, where none is given, of what begins as a good model.
 TURNED_RATE = 0.01
-# Epochs where no number is given, at least and at most.
-EPOCHS = 10, 60
 
 
 class DrawnStates:
@@ -68,7 +67,7 @@ class UpperRBM(RBM):
     below = None
 
     def _n_epochs(self, rows):
-        return epochs_of(self.n_iter, rows.n_rows, *EPOCHS)
+        return epochs_of(self.n_iter, rows.n_rows, *STACK_EPOCHS)
 
     def _schedule(self):
         return self.learning_rate_schedule or "linear"

@@ -513,7 +513,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         fraction = share_held_out(self)
         division = KnownDivision(known, fraction, key, "labels", True, codes)
         if not goes_on:
-            self._initialise(X, rows, codes, classes, division, key, rng)
+            # (How many rows there will be, the first of `partial_fit` do not say.)
+            n_rows = np.inf if may_be_empty else division.n_rows
+            self._initialise(X, rows, codes, classes, division, n_rows, key, rng)
         return X, rows, codes, division
 
     def _structure(self):
@@ -524,8 +526,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         """Dtype of the model that training goes on from."""
         return self._state["parameters"][0].dtype
 
-    def _initialise(self, X, rows, codes, classes, division, key, rng):
-        """Parameters and random keys before the first epoch."""
+    def _initialise(self, X, rows, codes, classes, division, n_in_all, key, rng):
+        """Parameters and random keys before the first epoch, of so many rows in all."""
         mean, n_rows = means_without(X, rows, division.held_out), division.n_rows
         n, n_classes = len(mean), len(classes)
         components = rng.normal(0, SMALL, (self.n_components, n))
@@ -548,7 +550,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             variance = column_variances(X, some_rows(division.training), mean)
             rare = self.alpha > 0 and 2 * np.count_nonzero(known < 0) > len(known)
             spread = SPREAD_OF_FEATURES if rare else SPREAD
-            spread = min(spread, SPREAD_BY_ROWS * np.sqrt(n_rows / n))
+            spread = min(spread, SPREAD_BY_ROWS * np.sqrt(n_in_all / n))
             components, hidden = start_of_features(
                 components, mean, variance, n_rows, spread
             )

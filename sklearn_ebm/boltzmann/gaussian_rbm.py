@@ -40,7 +40,7 @@ class GaussianRBM(UnitsRBM):
 
     n_iter : int or None, default=None
         Number of epochs: passes over the training data. None takes 400 of up to 300
-        rows, 120 000 / n of more, but at least 10; and fewer if there are less than 10
+        rows, 120 000 / n of more, but at least 10; and fewer if there are less than 30
         rows a feature, from which long training learns noise.
 
     verbose : int, default=0

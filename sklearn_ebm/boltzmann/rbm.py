@@ -47,12 +47,12 @@ class RBM(UnitsRBM):
     learning_rate : float or None, default=None
         Size of a step along the gradient of the mean log-likelihood (in nats) of a
         minibatch. None is 0.1 or, if there are "gaussian" features, 0.03; but for
-        "poisson" features 0.01 or, if that is lower, 0.1 / m, where m is their largest
-        mean, times ``n_components / 50`` if there are more than 50 hidden units. With
-        hidden "poisson" units everything learns at the rate of counts. With hidden
-        units that have no bounds ("gaussian", "relu", "poisson") it is 0.3 times that,
-        divided by the largest eigenvalue of the covariances of bits, spins, categories
-        and, scaled to a variance of 0.3, real features, where that is above 0.3.
+        "poisson" features 0.01 or, if that is lower, ``0.1 / m``, where m is their
+        largest mean times ``max(1, n_components / 50)``. With hidden "poisson" units
+        everything learns at the rate of counts. With hidden units that have no bounds
+        ("gaussian", "relu", "poisson") it is 0.3 times that, divided by the largest
+        eigenvalue of the covariances of bits, spins, categories and, scaled to a
+        variance of 0.3, real features, where that is above 0.3.
 
     batch_size : int, default=10
         Number of rows in a minibatch.

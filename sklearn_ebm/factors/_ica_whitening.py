@@ -146,7 +146,8 @@ def whitening_of(X, n_components, solver, many):
     if rank == 0:
         raise ValueError(
             f"ICA needs data that vary, but numbers of {X.dtype} as large as those "
-            "of X are rounded by as much as rows differ: take the mean off, in float64."
+            "of X are rounded by as much as rows differ: give it in more digits, or "
+            "take the mean off before it is rounded."
         )
     n_components = n_components or rank
     if n_components > rank and not many:
