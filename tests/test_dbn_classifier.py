@@ -297,7 +297,7 @@ def test_random_fields_of_real_features_are_not_too_wide(make):
     ]:
         params = random_params([30, 20, 2], float, np.random.RandomState(0))
         given = [param.copy() for param in params]
-        hold_fields(params, make(rows))
+        hold_fields(params, make(rows), make(rows))
         if gain is None:
             # In one row more they are about 0.
             fields, n = rows @ given[0], len(rows)

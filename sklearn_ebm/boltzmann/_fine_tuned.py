@@ -393,7 +393,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
     def _spread(self, X, first):
         """Let hidden layers vary as those of a net must to learn, and no more."""
         inputs = self._inputs(X, True)
-        hold_fields(first, inputs)
+        hold_fields(first, X, inputs)
         if self.pretrain:
             spread_fields(self._state["params"], first, some_rows(inputs))
 

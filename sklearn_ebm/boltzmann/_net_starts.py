@@ -87,7 +87,7 @@ def random_params(sizes, dtype, rng):
     return params
 
 
-def hold_fields(params, X):
+def hold_fields(params, X, inputs):
     """Make first weights of a net smaller where fields vary more than they need to.
 
     Random weights suit features in [0, 1]. Of numbers of other sizes they make fields
@@ -98,13 +98,14 @@ def hold_fields(params, X):
     params : list of ndarray
         Weights and biases that are random; the weights of the first layer change.
 
-    X : {ndarray, sparse matrix} of shape (n_rows, n_features)
-        Inputs.
+    X, inputs : {ndarray, sparse matrix} of shape (n_rows, n_features)
+        The features, and what the net is given of them.
     """
     if X.min() >= -ROUNDING and X.max() <= 1 + ROUNDING:
         return
     W = params[0]
-    fields = np.concatenate([product(x, W) for x in chunks(some_rows(X), W.dtype)])
+    parts = chunks(some_rows(inputs), W.dtype)
+    fields = np.concatenate([product(part, W) for part in parts])
     # (As if the mean had been seen to be 0 in one row more: one row has no variance.)
     n, square = len(fields), np.square(fields, dtype=np.float64).mean()
     variance = (n * _mean_variance(fields) + square) / (n + 1)
