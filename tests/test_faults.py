@@ -184,8 +184,9 @@ def test_real_models_that_were_led_away_from_the_data_are_warned_of(bits, scale)
     X[:, :bits] = X[:, :bits] > 0
     visible = [(slice(0, bits), "bernoulli"), (slice(bits, 30), "gaussian")]
     rbm = RBM(100, visible=visible if bits else "gaussian", random_state=0)
+    steep = {"learning_rate": 2.0, "learning_rate_schedule": "constant"}
     with pytest.warns(ConvergenceWarning, match="worse than independent") as caught:
-        rbm.set_params(learning_rate=2.0).fit(X)
+        rbm.set_params(n_iter=10, n_chains=10, **steep).fit(X)
     said = [str(each.message) for each in caught if "worse than" in str(each.message)]
     most, alone = (float(number) for number in re.findall(r"-[\d.]+e?[+\d]*", said[0]))
     rows = X[np.linspace(0, 399, 32).astype(int)]
@@ -197,7 +198,7 @@ def test_real_models_that_were_led_away_from_the_data_are_warned_of(bits, scale)
     assert value < most + 0.01 * abs(most) and most < alone
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        rbm.set_params(learning_rate=0.03).fit(X)
+        RBM(100, visible=rbm.visible, random_state=0).fit(X)
 
 
 def test_long_rows_of_counts_that_no_row_is_like_are_warned_of():
