@@ -21,7 +21,7 @@ from ._gibbs import half_sweep
 from ._machines import Machine, weighted_sums
 from ._products import product
 from ._rows import Rows
-from ._unit_paths import enumerate_states
+from ._unit_paths import enumerate_states, state_counts
 from ._units import Units, Wanted, evaluate
 from ._validation import refuse_unseen
 from .samplers import Chains, Gibbs
@@ -31,8 +31,9 @@ from .units import as_unit
 N_MEAN_FIELD = 30
 # Sweeps of new chains before a model that is not new is trained on their values.
 N_FIRST_SWEEPS = 20
-# Rows that are filled in at a time where all hidden states are summed.
-N_ROWS = 1024
+# Hidden layers of at most so many states are summed, not sampled; and rows that are
+# filled in at a time then.
+MOST_STATES, N_ROWS = 2**12, 1024
 
 
 class DrawnValues:
@@ -237,6 +238,11 @@ def fill_in_rounds(X, mean, begin):
     return filled
 
 
+def can_fill_exactly(layers):
+    """Whether `fill_exactly` takes this model, and takes it little time."""
+    return state_counts(layers)[1] <= MOST_STATES
+
+
 def fill_exactly(layers, X, missing):
     """Put conditional means in place of missing values, by summing hidden states.
 
@@ -247,7 +253,8 @@ def fill_exactly(layers, X, missing):
     Parameters
     ----------
     layers : Layered
-        A model of two layers, the hidden one of finitely many states.
+        A model of two layers, or folded into two, the hidden one of finitely many
+        states.
 
     X : ndarray of shape (n_samples, n_features)
         Values of the visible units; what it holds where they are missing does not

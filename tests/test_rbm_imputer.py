@@ -13,9 +13,8 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from common import all_states, assert_same
-from sklearn_ebm import RBMImputer
+from sklearn_ebm import RBMImputer, _missing
 from sklearn_ebm._training import Run
-from sklearn_ebm.boltzmann import imputer as module
 from sklearn_ebm.units import Gaussian, Mixed
 
 NAN = np.nan
@@ -148,7 +147,7 @@ def test_counts_equal_a_long_sum():
 def test_chains_have_the_conditional_moments(sample_posterior, monkeypatch):
     # Copies of a row have chains of their own. Two-sided errors beyond 5.5 standard
     # errors have a probability of 4e-8.
-    monkeypatch.setattr(module, "MOST_STATES", 0)
+    monkeypatch.setattr(_missing, "MOST_STATES", 0)
     rbm, X = mixed_model()
     rbm["components_"] *= 0.7
     imputer = imputer_with(rbm, MIXED, X, sample_posterior=sample_posterior)

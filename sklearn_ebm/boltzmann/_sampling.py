@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .._missing import can_fill_exactly, fill_exactly
 from .._rows import Rows
 from .._validation import (
     as_conditions,
@@ -12,10 +13,12 @@ from .._validation import (
     check_names,
     check_states,
     check_values,
+    random_generator,
     random_key,
 )
 from ..samplers import Gibbs
 from ..samplers._draws import IMPUTING_METHODS, SPARE_STEPS, check_method, draw, fill_in
+from ..samplers._paths import layers_of
 
 # A model has random keys for its training and for its draws. Where either needs a
 # second sequence, its key is the first one ^ one of these numbers.
@@ -176,7 +179,9 @@ class Sampling(OwnDraws):
 
         method : {"mean", "sample"}, default="mean"
             "mean" fills in conditional means (the likeliest category where a column
-            holds codes), "sample" a joint draw from the conditional distribution.
+            holds codes): exact ones, without chains, where the hidden units (of a deep
+            machine those of its odd layers) have no more than 4096 states. "sample"
+            fills in a joint draw from the conditional distribution.
 
         random_state : int, RandomState instance or None, default=None
             Seeds the chains. None goes on with the model's own random sequence.
@@ -209,12 +214,20 @@ class Sampling(OwnDraws):
         units, unknown = self._encode_missing(X, missing)
         n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
         check_choice(method, "method", IMPUTING_METHODS)
+        random_generator(random_state)  # refuses what is none, whether it is needed
+        found = self._fill_in(units, unknown, n_steps, method, random_state)
+        # (What is known stays as it is, also where the model computes less precisely.)
+        return np.where(missing, found, X)
+
+    def _fill_in(self, units, unknown, n_steps, method, random_state):
+        """Columns, from values of visible units of which some are unknown."""
+        layers = layers_of(self)
+        if method == "mean" and can_fill_exactly(layers):
+            return self._decode(fill_exactly(layers, units, unknown))
         draws = self._draws(random_state)
         if random_state is None:
             self._use_draws(n_steps + 1)
-        found = self._decode(fill_in(self, units, unknown, n_steps, method, *draws))
-        # (What is known stays as it is, also where the model computes less precisely.)
-        return np.where(missing, found, X)
+        return self._decode(fill_in(self, units, unknown, n_steps, method, *draws))
 
     def _encode_missing(self, X, missing):
         """Columns as units, and which of these are missing."""

@@ -9,9 +9,7 @@ from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import check_is_fitted
 
 from .._keeping import undo_if_nothing_learned
-from .._missing import fill_exactly
 from .._parameters import Interval, check_parameters
-from .._unit_paths import state_counts
 from .._validation import (
     check_choice,
     check_table,
@@ -25,8 +23,6 @@ from ._columns import Columns, owners_of, part_of
 from ._structure import as_made
 from .rbm import RBM
 
-# Hidden layers of at most so many states are summed, not sampled.
-MOST_STATES = 2**12
 # Learning rates where none is given, and of counts, which as many epochs at a higher
 # one drive to infinity.
 RATES = 0.05, 0.05, 0.006
@@ -413,18 +409,14 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         rows = np.flatnonzero(missing.any(axis=1))
         if not len(rows):
             return X
-        rbm, part = self.rbm_, X[rows]
-        columns, layers = rbm._columns(), rbm._layered()
-        if method == "sample" or state_counts(layers)[1] > MOST_STATES:
-            answer = rbm.impute(
-                part,
-                n_gibbs_steps=self.n_gibbs_steps,
-                method=method,
-                random_state=random_state,
-            )
-        else:
-            units = np.repeat(missing[rows], columns.sizes, axis=1)
-            answer = columns.decode(fill_exactly(layers, columns.encode(part), units))
+        part, columns = X[rows], self.rbm_._columns()
+        answer = self.rbm_._fill_in(
+            columns.encode(part),
+            np.repeat(missing[rows], columns.sizes, axis=1),
+            self.n_gibbs_steps,
+            method,
+            random_state,
+        )
         answer[:, self._still] = self._constants[self._still]
         filled = X.copy()
         filled[rows] = np.where(missing[rows], answer, part)
