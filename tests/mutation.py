@@ -1989,10 +1989,24 @@ MUTATIONS = [
         tests=("tests/test_rbm_classifier.py",),
     ),
     Mutation(
+        "layers of nothing but steps are kept",
+        "boltzmann/_net_starts.py",
+        "if learned > LOST_SPREAD**2:",
+        "if learned > LOST_SPREAD**20:",
+        tests=("tests/test_dbn_classifier.py",),
+    ),
+    Mutation(
+        "the net is given features of any size as they are",
+        "boltzmann/_fine_tuned.py",
+        "return inputs if standard is None else Standardised(inputs, standard)",
+        "return inputs",
+        tests=("tests/test_dbn_classifier.py",),
+    ),
+    Mutation(
         "random fields of real features are as wide as they come",
         "boltzmann/_net_starts.py",
-        "W *= max(LEAST_GAIN, SPREAD",
-        "W *= max(1.0, SPREAD",
+        "W *= SPREAD_OF_REALS / max(",
+        "W *= 1.0 / max(1 / SPREAD_OF_REALS, 0 *",
         tests=("tests/test_dbn_classifier.py",),
     ),
     Mutation(

@@ -24,6 +24,7 @@ from common import (
     assert_same,
     assert_same_model,
     fitted_state,
+    floats,
     name_of,
     soon_interrupted,
     traced_memory,
@@ -42,6 +43,12 @@ from sklearn_ebm._training import KnownDivision, epoch_order, epochs_of
 from sklearn_ebm.boltzmann import _net_starts
 from sklearn_ebm.boltzmann._fine_tuned import _centre_if_steady
 from sklearn_ebm.boltzmann._net_starts import hold_fields, random_params, spread_fields
+from sklearn_ebm.boltzmann._standardised import (
+    Standardised,
+    for_inputs,
+    for_standardised,
+    standard_of,
+)
 
 KINDS = {"classifier": DBNClassifier, "regressor": DBNRegressor}
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -274,10 +281,12 @@ def test_hidden_layers_start_from_a_stack(visible, digits, labels, monkeypatch):
     )
     stack._counts_rarer = True
     layers = stack.fit(X)._layered()
-    assert_same(
-        [model.coefs_[0], model.intercepts_[0]],
-        [layers.weights[0].copy(), layers.biases[1].copy()],
-    )
+    learned = [layers.weights[0].copy(), layers.biases[1].copy()]
+    if visible == "bernoulli":
+        assert_same([model.coefs_[0], model.intercepts_[0]], learned)
+    else:  # the net had them for standardised features
+        np.testing.assert_allclose(model.coefs_[0], learned[0], rtol=1e-12)
+        np.testing.assert_allclose(model.intercepts_[0], learned[1], atol=1e-12)
     h = stack.transform(X)
     np.testing.assert_allclose(expit(X @ model.coefs_[0] + model.intercepts_[0]), h)
     # The output layer, which the stack says nothing of, is the same.
@@ -285,30 +294,92 @@ def test_hidden_layers_start_from_a_stack(visible, digits, labels, monkeypatch):
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_features_that_are_not_in_0_1_are_standardised(make):
+    X = np.random.default_rng(0).normal(size=(100, 4))
+    for rows in [
+        X,
+        X * [1000, 1, 0.01, 0] + [0, 1e4, 1, 7],  # the last one is constant
+        np.full((5, 4), 7.0),
+    ]:
+        scaler = StandardScaler().fit(rows)
+        found = standard_of(make(rows), 6)
+        # (Other inputs beside the features stay as they are.)
+        np.testing.assert_allclose(found[0], [*scaler.mean_, 0, 0], atol=1e-12)
+        # Constants are divided by their size.
+        scale = np.where(scaler.var_ > 0, scaler.scale_, np.abs(scaler.mean_))
+        scale[scale == 0] = 1
+        np.testing.assert_allclose(found[1], [*scale, 1, 1], rtol=1e-3)
+        given = Standardised(make(rows), found[:, :4])
+        assert given.shape == rows.shape
+        wanted = (rows - found[0, :4]) / found[1, :4]
+        np.testing.assert_allclose(given[[2, 0]], wanted[[2, 0]], atol=1e-12)
+        # The same fields, of either.
+        W, b = np.random.default_rng(1).normal(size=(4, 3)), np.arange(3.0)
+        V, c = for_standardised(W, b, found[:, :4])
+        np.testing.assert_allclose(given[:5] @ V + c, rows[:5] @ W + b, atol=1e-9)
+        for one, other in zip(for_inputs(V, c, found[:, :4]), (W, b), strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-10)
+    one_row = standard_of(make(np.array([[5.0, 0, -2, 0.5]])), 4)
+    assert one_row.tolist() == [[5, 0, -2, 0.5], [5, 1, 2, 0.5]]
+    # Two rows may agree by chance.
+    two_rows = standard_of(make(np.array([[5.0, 7.0], [5.001, 3.0]])), 2)
+    np.testing.assert_allclose(two_rows[1], [5 / 8, np.hypot(2, 5 / 8)], rtol=1e-3)
+    for rows in (expit(X), np.minimum(expit(X) * 2, 1 + 1e-9), X > 0):
+        assert standard_of(make(rows), 4) is None
+    with pytest.raises(ValueError, match="variance of feature 2 is beyond"):
+        standard_of(make(X * [1, 1, 1e200, 1]), 4)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
 def test_random_fields_of_real_features_are_not_too_wide(make):
     X = np.random.default_rng(0).normal(size=(200, 30))
-    for rows, gain in [
-        (expit(X), 1),  # features in [0, 1], for which the weights are made
-        (np.minimum(expit(X) * 2, 1 + 1e-9), 1),
-        (0.01 * X, 1),
-        (X, None),
-        (X[:1], None),
-        (1000 * X, 0.1),
-    ]:
-        params = random_params([30, 20, 2], float, np.random.RandomState(0))
+    for sizes, held in ([1, 200, 2], False), ([30, 20, 2], True):
+        params = random_params(sizes, float, np.random.RandomState(0))
         given = [param.copy() for param in params]
-        hold_fields(params, make(rows), make(rows))
-        if gain is None:
-            # In one row more they are about 0.
-            fields, n = rows @ given[0], len(rows)
-            variance = n * fields.var(axis=0).mean() + np.square(fields).mean()
-            gain = 1 / np.sqrt(variance / (n + 1))
-            assert 0.15 < gain < 0.45
+        hold_fields(params)
+        gain = 1 / np.sqrt((given[0] ** 2).sum() / 20) if held else 1
+        assert (0.15 < gain < 0.45) == held
         np.testing.assert_allclose(params[0], gain * given[0], rtol=1e-10)
         assert_same(params[1:], given[1:])
-    net = small(pretrain=False, n_iter=0).fit(make(X), X[:, 0] > 0)
-    deviation = np.sqrt((X @ net.coefs_[0]).var(axis=0).mean())
-    assert deviation == pytest.approx(1, rel=0.01)
+    for rows in X, 1000 * X + 300:
+        net = small(pretrain=False, n_iter=0).fit(make(rows), X[:, 0] > 0)
+        fields = rows @ net.coefs_[0] + net.intercepts_[0]
+        np.testing.assert_allclose(fields.mean(axis=0), 0, atol=1e-10)
+        deviation = np.sqrt(fields.var(axis=0).mean())
+        assert deviation == pytest.approx(1, rel=0.1)
+
+
+@every_kind
+@floats
+@pytest.mark.parametrize("solver", ["sgd", "adam", "lbfgs"])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_units_of_measurement_do_not_matter(kind, dtype, solver, make):
+    """Nor does what the features are counted from: the net is the same."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 6)).astype(dtype)
+    y = X[:, 0] * X[:, 1]
+    y = y > 0 if kind == "classifier" else y
+    # (Powers of two, by which no bit is lost.)
+    factors = (2.0 ** np.array([-12, -3, 0, 1, 9, 16])).astype(dtype)
+    how = {"max_norm": 2.0, "dropout": 0.1} if solver != "lbfgs" else {}
+    model = small(kind, solver=solver, pretrain=False, weight_decay=0.01, **how)
+    model.set_params(learning_rate_schedule="constant", warm_start=True)
+    one, other = clone(model).fit(make(X), y), clone(model).fit(make(X * factors), y)
+    for _ in range(2):
+        assert_same(other.coefs_[0] * factors[:, np.newaxis], one.coefs_[0])
+        assert_same(other.coefs_[1:], one.coefs_[1:])
+        assert_same(other.intercepts_, one.intercepts_)
+        assert other.history_["loss"] == one.history_["loss"]
+        # And it goes on from what it began with, bit for bit.
+        one.fit(make(X), y), other.fit(make(X * factors), y)
+    if solver != "lbfgs":
+        whole = clone(model).set_params(n_iter=3 * model.n_iter).fit(make(X), y)
+        assert_same(one.coefs_, whole.coefs_)
+        assert_same(one.intercepts_, whole.intercepts_)
+    far = clone(model).fit(make(X + dtype(100)), y)
+    one = clone(model).fit(make(X), y)
+    # (Of few rows so far from 0 the deviations are taken for a little larger.)
+    np.testing.assert_allclose(far.coefs_[0], one.coefs_[0], atol=1e-2)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
@@ -386,6 +457,31 @@ def test_pretraining_learns_the_same_of_black_on_white(kind, digits, labels):
             spreads.append(activities.std(axis=0).mean())
     # From other random numbers: not the same, but none is on a plateau.
     assert max(spreads) < 1.15 * min(spreads)
+
+
+def test_layers_of_steps_begin_anew():
+    """Like those of a machine that has learned nothing."""
+    rng = np.random.default_rng(0)
+    X, first = rng.random((50, 6)), [rng.normal(size=(6, 5)), np.zeros(5)]
+    output = [rng.normal(size=(5, 2)), np.zeros(2)]
+    found = []
+    for size in 1e-9, 40, 1000:
+        params = [rng.normal(0, size, (6, 5)), rng.normal(0, size, 5), *output]
+        spread_fields(params, first, X)
+        found.append([p.copy() for p in params[:2]])
+    np.testing.assert_allclose(found[2][0], found[0][0], atol=1e-7)
+    np.testing.assert_allclose(found[2][1], found[0][1], atol=1e-7)
+    assert np.abs(found[1][0]).max() > 40
+
+
+@every_kind
+def test_a_net_learns_from_numbers_that_are_no_bits(kind, digits, labels):
+    """After a warning, and no less than without the pretraining."""
+    model = KINDS[kind]((30, 20), pretrain_n_iter=5, n_iter=30, random_state=0)
+    X, y = 255 * digits[:500], labels[:500] * 1.0
+    with pytest.warns(UserWarning, match=r"stand for values in \[0, 1\] but"):
+        score = model.fit(X, y).score(X, y)
+    assert score > model.set_params(pretrain=False).fit(X, y).score(X, y) - 0.02 > 0.8
 
 
 def test_layers_that_hardly_vary_are_made_to():
@@ -519,25 +615,27 @@ def test_first_rows_together_say_the_scale_of_targets(n_first):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("solver", ["sgd", "lbfgs"])
-def test_features_whose_scale_kills_a_net_are_warned_of(kind, solver):
+def test_features_of_any_scale_teach_a_net(kind, solver):
     X, y = load_wine(return_X_y=True)
     model = KINDS[kind]((20, 15), visible="gaussian", solver=solver, random_state=0)
     model.set_params(n_iter=30, pretrain_n_iter=5)
-    found = {}
-    for name, data in {
-        "raw": 100 * X,
-        "scaled": StandardScaler().fit_transform(X),
-    }.items():
+    scores = [
+        model.fit(rows, y).score(rows, y)
+        for rows in (StandardScaler().fit_transform(X), X, 1e4 * X, X + 1000)
+    ]
+    assert min(scores) > max(0.8, scores[0] - 0.05)
+
+
+@every_kind
+def test_nets_that_tell_no_rows_apart_are_warned_of(kind, digits, labels):
+    model = small(kind)
+    text = f"last hidden layer of {type(model).__name__} hardly tells rows apart"
+    for rows, dead in [(np.tile(digits[:1], (60, 1)), True), (digits[:60], False)]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model.fit(data, y)
-        text = f"last hidden layer of {type(model).__name__} hardly tells rows apart"
-        found[name] = any(text in str(w.message) for w in caught)
-        deviation = model.transform(data).std(axis=0, dtype=float).max()
-        assert found[name] == (deviation < 1e-4)
-    assert not found["scaled"]
-    if solver == "sgd":
-        assert found["raw"]
+            model.fit(rows, labels[:60])
+        assert any(text in str(w.message) for w in caught) == dead
+        assert (model.transform(rows).std(axis=0).max() < 1e-4) == dead
 
 
 def test_what_helps_is_what_there_is(digits, labels):

@@ -38,6 +38,7 @@ from ._stack import (
     pretrain,
     recognition,
 )
+from ._standardised import Standardised, for_inputs, for_standardised, standard_of
 from ._structure import LAYER_SIZES, check_structure, layer_sizes, sizes_in_words
 from ._visible_scales import column_variances
 
@@ -165,8 +166,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
             them.
         ConvergenceWarning
             If over 5 % of the units of a layer of a pretrained stack are dead or
-            saturated, or in the end no unit of the last hidden layer tells rows apart:
-            a net needs features on scales that are not far apart, whatever `visible`.
+            saturated, or in the end no unit of the last hidden layer tells rows apart.
         DataConversionWarning
             If `y` is a matrix of one column.
         """
@@ -187,7 +187,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         if not goes_on:
             self._start(X, LayerTasks(callbacks, estimator=self, **given))
             self._settle()
-        run = FineTuning(self, self._inputs(X, True), targets, division)
+        run = FineTuning(self, self._training_inputs(X), targets, division)
         with keeping(self, run):
             self._fine_tune(run, callbacks, given)
         if self.n_iter:
@@ -214,7 +214,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
             entry = {"learning_rate": rate, "seconds": 0.0, "loss": np.nan}
             enter_epoch(self, entry, _in_words)
             return self
-        run = FineTuning(self, self._inputs(X, True), targets, division)
+        run = FineTuning(self, self._training_inputs(X), targets, division)
         with keeping(self, run):
             entry = run.epoch(np.full(run.n_batches, self._rate()))
             enter_epoch(self, entry, _in_words)
@@ -386,16 +386,20 @@ class FineTuned(CallbackSupportMixin, Transformer):
             f"last hidden layer of {title(self)}",
             lambda rows: outputs(network, params, self._inputs(rows), hidden=True),
             X,
-            ["more epochs", REAL_FEATURES, "features on one scale"],
+            ["more epochs", REAL_FEATURES],
             DEAD,
         )
 
     def _spread(self, X, first):
         """Let hidden layers vary as those of a net must to learn, and no more."""
-        inputs = self._inputs(X, True)
-        hold_fields(first, X, inputs)
+        n_inputs, params = len(first[0]), self._state["params"]
+        standard = self._state["standard"] = standard_of(X, n_inputs)
+        if standard is not None:
+            hold_fields(first)
         if self.pretrain:
-            spread_fields(self._state["params"], first, some_rows(inputs))
+            if standard is not None:
+                params[:2] = for_standardised(*params[:2], standard)
+            spread_fields(params, first, some_rows(self._training_inputs(X)))
 
     @property
     def _centred(self):
@@ -459,7 +463,10 @@ class FineTuned(CallbackSupportMixin, Transformer):
 
     def _public(self, params, state):
         """Return the public attributes of a net with these parameters."""
-        return {"coefs_": list(params[::2]), "intercepts_": list(params[1::2])}
+        weights, biases = list(params[::2]), list(params[1::2])
+        if state.get("standard") is not None:
+            weights[0], biases[0] = for_inputs(weights[0], biases[0], state["standard"])
+        return {"coefs_": weights, "intercepts_": biases}
 
     @property
     def loss_curve_(self):
@@ -519,6 +526,11 @@ class FineTuned(CallbackSupportMixin, Transformer):
     def _inputs(self, X, training=False):
         """Return what the net is given of rows of data, in `Descent` and `outputs`."""
         return X
+
+    def _training_inputs(self, X):
+        """Return what the net of the state, not the public one, is given."""
+        inputs, standard = self._inputs(X, True), self._state.get("standard")
+        return inputs if standard is None else Standardised(inputs, standard)
 
     def _network(self, state, weight_decay=0.0):
         """Return the net."""

@@ -6,21 +6,20 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import logit
 
-from .._machines import chunks, some_rows, weighted_sums
+from .._machines import chunks, weighted_sums
 from .._passes import activate
 from .._products import product
-from .._validation import ROUNDING
 from ._starts import BITS_RATE, SMALL
 
 # Standard deviation (in the mean of their variances) of the fields of hidden units that
 # need nothing but what they have learned to tell labels; the least one that all are to
-# have; and how much larger random weights are made for that at most.
-ENOUGH_SPREAD, LEAST_SPREAD, MOST_GAIN = 2.0, 0.5, 1000.0
-# Largest standard deviation of random fields of numbers outside [0, 1], and how much
-# smaller random weights are made for that at most. (Narrower fields learn products and
-# bends of a few columns worse, wider ones sums of many columns. Numbers in the
-# thousands would need weights so small that all steps are too long for them.)
-SPREAD_OF_REALS, LEAST_GAIN = 1.0, 0.1
+# have; and how much larger random weights are made for that at most. Fields that deviate
+# by more than the last number are of features that are no bits, taken for bits: units
+# are steps then, mostly dead. (Of bits and of what lies between them it has been 5.)
+ENOUGH_SPREAD, LEAST_SPREAD, MOST_GAIN, LOST_SPREAD = 2.0, 0.5, 1000.0, 50.0
+# Largest standard deviation of random fields of numbers outside [0, 1]. (Narrower ones
+# learn products and bends of a few columns worse, wider ones sums of many columns.)
+SPREAD_OF_REALS = 1.0
 
 
 def start_of_features(weights, mean, variance, n_rows, spread):
@@ -87,29 +86,22 @@ def random_params(sizes, dtype, rng):
     return params
 
 
-def hold_fields(params, X, inputs):
-    """Make first weights of a net smaller where fields vary more than they need to.
+def hold_fields(params):
+    """Make first weights smaller where fields would vary more than they need to.
 
-    Random weights suit features in [0, 1]. Of numbers of other sizes they make fields
-    that are far out for most rows: units that are nearly steps of random directions.
+    Random weights suit features in [0, 1]. Of standardised ones they make fields that
+    are far out for most rows: units that are nearly steps of random directions.
 
     Parameters
     ----------
     params : list of ndarray
-        Weights and biases that are random; the weights of the first layer change.
-
-    X, inputs : {ndarray, sparse matrix} of shape (n_rows, n_features)
-        The features, and what the net is given of them.
+        Random weights and biases, for standardised features; the weights of the first
+        layer change.
     """
-    if X.min() >= -ROUNDING and X.max() <= 1 + ROUNDING:
-        return
     W = params[0]
-    parts = chunks(some_rows(inputs), W.dtype)
-    fields = np.concatenate([product(part, W) for part in parts])
-    # (As if the mean had been seen to be 0 in one row more: one row has no variance.)
-    n, square = len(fields), np.square(fields, dtype=np.float64).mean()
-    variance = (n * _mean_variance(fields) + square) / (n + 1)
-    W *= max(LEAST_GAIN, SPREAD_OF_REALS / max(SPREAD_OF_REALS, math.sqrt(variance)))
+    # (What features have in common widens some fields and narrows others.)
+    variance = np.square(W, dtype=np.float64).sum(axis=0).mean()
+    W *= SPREAD_OF_REALS / max(SPREAD_OF_REALS, math.sqrt(variance))
 
 
 def spread_fields(params, first, X):
@@ -122,7 +114,8 @@ def spread_fields(params, first, X):
     pretrained, or smaller ones where these do, and larger ones where even with them
     fields would vary too little. Biases see to it that fields keep their means. But
     where they hardly vary, these say no more than how often units are on, and are in
-    the way: then their means are those of the random weights.
+    the way: then their means are those of the random weights. Where fields vary so
+    much that units are no more than steps, nothing of them is kept, either.
 
     Parameters
     ----------
@@ -141,6 +134,8 @@ def spread_fields(params, first, X):
         both = [(product(part, W), product(part, first[layer])) for part in parts]
         fields, added = map(np.concatenate, zip(*both, strict=True))
         learned, random = _mean_variance(fields), _mean_variance(added)
+        if learned > LOST_SPREAD**2:
+            W[:], fields, learned = 0, np.zeros_like(fields), 0.0
         if learned < ENOUGH_SPREAD**2 and random:
             enough, least = (
                 math.sqrt(max(0, spread**2 - learned) / random)
