@@ -13,9 +13,9 @@ from ._starts import BITS_RATE, SMALL
 
 # Standard deviation (in the mean of their variances) of the fields of hidden units that
 # need nothing but what they have learned to tell labels; the least one that all are to
-# have; and how much larger random weights are made for that at most. Fields that deviate
-# by more than the last number are of features that are no bits, taken for bits: units
-# are steps then, mostly dead. (Of bits and of what lies between them it has been 5.)
+# have; and how much larger random weights are made for that at most. Fields that
+# deviate by more than the last number are of features that are no bits, taken for bits:
+# units are steps then, mostly dead. (Of bits, and values between them, it has been 5.)
 ENOUGH_SPREAD, LEAST_SPREAD, MOST_GAIN, LOST_SPREAD = 2.0, 0.5, 1000.0, 50.0
 # Largest standard deviation of random fields of numbers outside [0, 1]. (Narrower ones
 # learn products and bends of a few columns worse, wider ones sums of many columns.)
