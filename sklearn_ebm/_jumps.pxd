@@ -8,6 +8,9 @@ cdef enum:
     # Rows of data whose hidden units jumps are to: whole tiles of products, whatever
     # the instruction set (see _leaves_products.h).
     POOL = 48
+    # Rows whose fields are kept for samples of the fitted machine, in which no mode is
+    # to be missing.
+    SEEN = 256
     # One in so many of them may give way to a point between rows, or beyond one.
     SPACING = 8
     # How far beyond, in distances between that row and the one before it.
@@ -30,6 +33,9 @@ cdef class Jumps:
     cdef double *log_partitions
     cdef double *unknown
     cdef readonly Py_ssize_t n_rows, at
+    # A longer ring of fields alone, which the training does not use.
+    cdef char *seen
+    cdef readonly Py_ssize_t n_seen, seen_at
     # Hidden states of the chains, and after them what is proposed to each; products of
     # all of these with the fields; log partitions of the visible units given either;
     # what log w would gain, and whether the proposal was accepted.

@@ -109,6 +109,7 @@ cdef class Jumps:
         self.leaves = select_leaves(self.itemsize)
         self.memory = {}
         self.fields = self._bytes("fields", POOL * h_bytes)
+        self.seen = self._bytes("seen", SEEN * hidden.n_units * self.itemsize)
         self.log_partitions = <double *> self._bytes("log_partitions", POOL * 8)
         self.unknown = <double *> self._bytes("unknown", POOL * 8)
         self.states = self._bytes("states", 2 * n_chains * h_bytes)
@@ -145,11 +146,16 @@ cdef class Jumps:
         rows = self.memory["fields"].view(self.dtype).reshape(POOL, -1)
         return rows[: self.n_rows, : self.hidden.n_units]
 
+    def _seen(self):
+        return self.memory["seen"].view(self.dtype).reshape(SEEN, -1)[: self.n_seen]
+
     def state(self):
         """Arrays and plain values to go on from."""
         return {
             "fields": self._rows().copy(),
             "at": self.at,
+            "seen": self._seen().copy(),
+            "seen_at": self.seen_at,
             "of_rows": np.array(
                 [not self._is_between(k) for k in range(self.n_rows)], dtype=bool
             ),
@@ -164,6 +170,8 @@ cdef class Jumps:
         self.wait = max(self.short_wait, <uint64_t> state["wait"])
         self.due = state["due"]
         self._rows()[:] = state["fields"]
+        self.n_seen, self.seen_at = len(state["seen"]), state["seen_at"]
+        self._seen()[:] = state["seen"]
         self.memory["unknown"].view(float)[:] = 1
 
     cdef void keep(self, Py_ssize_t r, const char *fields) noexcept nogil:
@@ -175,6 +183,7 @@ cdef class Jumps:
             # (What fills up the last panel stays: fields of units that are off.)
             memcpy(self.fields + k * self.h_bytes, fields, n_bytes)
             self.unknown[k] = 1
+            memcpy(self.seen + (self.seen_at + r) % SEEN * n_bytes, fields, n_bytes)
 
     cdef void end_minibatch(self, Py_ssize_t n) noexcept nogil:
         """Take note that fields of n rows have been kept. For one thread."""
@@ -184,6 +193,8 @@ cdef class Jumps:
             if self._is_between(k):
                 self._go_between(k)
         self.at = (self.at + min(n, POOL)) % POOL
+        self.seen_at = (self.seen_at + min(n, POOL)) % SEEN
+        self.n_seen = min(self.n_seen + min(n, POOL), SEEN)
         self.n_rows = min(self.n_rows + n, POOL)
 
     cdef bint _is_between(self, Py_ssize_t k) noexcept nogil:

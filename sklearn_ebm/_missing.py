@@ -23,7 +23,7 @@ from ._products import product
 from ._rows import Rows
 from ._unit_paths import enumerate_states, state_counts
 from ._units import Units, Wanted, evaluate
-from ._validation import refuse_unseen
+from ._validation import dense, refuse_unseen
 from .samplers import Chains, Gibbs
 from .units import as_unit
 
@@ -278,8 +278,8 @@ def fill_exactly(layers, X, missing):
     means = evaluate(visible.kernel(len(bias)), fields, Wanted.MEANS)
     linear, normalisers = np.ascontiguousarray(linear.T), normalisers.copy()
     of_states = weighted_sums(states, hidden_bias)
-    filled = np.where(missing, 0, X).astype(float)
-    units = np.logical_or.reduceat(missing, starts, axis=1).astype(float)
+    filled = dense(np.where(missing, 0, X), float)
+    units = dense(np.logical_or.reduceat(missing, starts, axis=1), float)
     for first in range(0, len(filled), N_ROWS):
         part = slice(first, first + N_ROWS)
         logs = product(filled[part], linear) + product(units[part], normalisers)

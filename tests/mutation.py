@@ -1989,6 +1989,15 @@ MUTATIONS = [
         tests=("tests/test_rbm_classifier.py",),
     ),
     Mutation(
+        "samples start near the last few rows of the training only",
+        "samplers/_paths.py",
+        'np.concatenate([state["fields"], state["seen"]])',
+        'np.concatenate([state["fields"], state["fields"], state["fields"], '
+        'state["fields"], state["fields"], state["fields"], '
+        'state["fields"][:16]])[: len(state["fields"]) + len(state["seen"])]',
+        tests=("tests/test_sampling.py",),
+    ),
+    Mutation(
         "layers of nothing but steps are kept",
         "boltzmann/_net_starts.py",
         "if learned > LOST_SPREAD**2:",

@@ -150,8 +150,9 @@ def test_modes_that_annealing_misses(kind, monkeypatch):
     annealed = log_partition(model, "ais", betas=200, random_state=0)
     assert abs(annealed.forward - (exact - np.log(100))) < 0.1
     # Rows of both kinds were kept: fields that turn the bit off, or on.
-    fields = model._state["jumps"]["fields"]
-    fields[:] = np.where(np.arange(len(fields)) % 2, 50.0, -50.0)[:, np.newaxis]
+    for name in "fields", "seen":
+        fields = model._state["jumps"][name]
+        fields[:] = np.where(np.arange(len(fields)) % 2, 50.0, -50.0)[:, np.newaxis]
     found = log_partition(model, "ais", betas=200, random_state=0)
     assert found.forward == annealed.forward
     # (But for the factor of 2 by which the way back may miss one state of the bit.)

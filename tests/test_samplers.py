@@ -740,6 +740,7 @@ def test_the_method_of_imputed_means_does_not_matter():
     chains = impute(few, X, np.isnan(X), **draw)
     np.testing.assert_allclose(few.impute(X, **draw), chains, atol=0.1)
     assert_same(few.impute(X, random_state=1), few.impute(X, random_state=2))
+    assert_same(few.impute(np.asfortranarray(X)), few.impute(X))
     assert_same(more.impute(X, **draw), impute(more, X, np.isnan(X), **draw))
     # A unit more that does nothing changes nothing.
     few.components_ = np.vstack([few.components_, np.zeros(20)])

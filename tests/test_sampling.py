@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 from scipy.special import softmax
-from scipy.stats import chisquare
+from scipy.stats import binomtest, chisquare
 from sklearn.base import clone
 
 from common import all_states, assert_same, floats, model_with, name_of, random_model
@@ -131,10 +131,11 @@ SEPARATE = [
 
 
 @pytest.mark.thinned(4)
+@pytest.mark.parametrize("rate", [0.25, 0.04])
 @pytest.mark.parametrize("model", SEPARATE, ids=name_of)
-def test_modes_far_apart_have_their_shares_among_samples(model):
+def test_modes_far_apart_have_their_shares_among_samples(model, rate):
     rng = np.random.default_rng(0)
-    first = rng.random((600, 1)) < 0.25
+    first = rng.random((600, 1)) < rate
     X = (first ^ (rng.random((600, 12)) < 0.01)).astype(float)
 
     def is_first(V):
@@ -153,16 +154,18 @@ def test_modes_far_apart_have_their_shares_among_samples(model):
     if top is not model:
         v = model._draw_down(v, 6, 0)
     share = p @ is_first(v).reshape(-1, 100).mean(axis=1)
-    assert 0.1 < share < 0.9
+    if rate > 0.1:
+        assert 0.1 < share < 0.9
+    else:  # which not every model gives its share
+        assert 0 < share < 0.1
 
     n = 4000
     found = is_first(model.sample(n, n_gibbs_steps=100, random_state=1)).sum()
-    law = np.array([share, 1 - share])
-    assert chisquare([found, n - found], n * law).pvalue > 1e-6
+    assert binomtest(found, n, share).pvalue > 1e-6
     # Sweeps alone do not lead from one to the other.
     start = 2 * X[:200] - 1 if isinstance(model, RBM) else X[:200]
     stay = is_first(model.sample(init=start, n_gibbs_steps=100, random_state=1))
-    assert (stay == is_first(start)).mean() > 0.95
+    assert (stay == is_first(start)).mean() > 0.9
 
 
 def test_chains_of_a_model_with_more_units_than_were_trained_do_not_jump(digits):

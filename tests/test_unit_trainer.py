@@ -575,6 +575,10 @@ def test_jumps_beyond_rows_of_counts_leave_the_model_as_it_is():
                 shares.append(share)
                 break
     assert shares == ([*7 * [1.0], 0.5] + [*7 * [1.0], 5.0]) * 3
+    # What is kept for samples are rows alone, and more of them: 256, all 200 twice.
+    distances = np.abs(of_rows - state["seen"][:, np.newaxis]).max(axis=2)
+    assert distances.shape == (256, 200) and distances.min(axis=1).max() < 1e-9
+    assert len(np.unique(distances.argmin(axis=1))) == len(np.unique(of_rows, axis=0))
     # (As many chains have moved as do in draws that know nothing of the first ones.)
     moved = (case.trainer.chains() != begun).any(axis=1).mean()
     assert moved > 0.8 * (1 - np.square(p).sum()) > 0.1

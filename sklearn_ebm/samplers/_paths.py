@@ -155,7 +155,9 @@ def row_fields(model):
     state = getattr(model, "_state", {}).get("jumps")
     if not state or not len(state["fields"]):
         return None, None
-    return state["fields"], state["of_rows"]
+    fields = np.concatenate([state["fields"], state["seen"]])
+    of_rows = np.concatenate([state["of_rows"], np.ones(len(state["seen"]), bool)])
+    return fields, of_rows
 
 
 def annealing_path(model):
