@@ -2015,7 +2015,7 @@ MUTATIONS = [
         "random fields of real features are as wide as they come",
         "boltzmann/_net_starts.py",
         "W *= SPREAD_OF_REALS / max(",
-        "W *= 1.0 / max(1 / SPREAD_OF_REALS, 0 *",
+        "W *= SPREAD_OF_REALS / min(",
         tests=("tests/test_dbn_classifier.py",),
     ),
     Mutation(
