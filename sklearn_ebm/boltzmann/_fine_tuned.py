@@ -85,7 +85,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
 
     An estimator that derives from it has the parameters below and says what its
     targets are: `_check_targets`, and `_first_targets` and `_targets`, which take what
-    that returns; `_output`, `_validation`; `_monitor`, the number that early stopping
+    that returns; `_output`, `_validation`; `_watched`, the number that early stopping
     watches; and `_learning_rates`, by solver, where none is given, with `_wide`, by
     which that of "sgd" falls with the units of a layer.
     """

@@ -50,7 +50,7 @@ class FineTuning:
         self.pacer = Pacer(effective_n_threads())
         self.stopping = NoStopping()
         if model.early_stopping:
-            self.stopping = Stopping(model._monitor, model.tol, model.n_iter_no_change)
+            self.stopping = Stopping(model._watched, model.tol, model.n_iter_no_change)
             self.held_out = X[division.held_out], targets[division.held_out]
 
     def epoch(self, rates):
