@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from .._callbacks import CallbackSupportMixin, with_callbacks
+from .._callbacks import CallbackSupportMixin, begin_fit, with_callbacks
 from .._keeping import keeping, undo_if_nothing_learned
 from .._machines import some_rows
 from .._network import Dropout, Network, outputs
@@ -172,7 +172,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_state")
-        given = {"X": X, "y": y}
+        given = X, y
         X, targets, division = self._begin(X, y, None, goes_on)
         if len(division.training) == 0:
             name = type(self).__name__
@@ -181,20 +181,17 @@ class FineTuned(CallbackSupportMixin, Transformer):
             return self
         if goes_on:
             self._go_on(targets)
-        n_tasks = self.n_iter if goes_on else self._n_pretrained + self.n_iter
-        callbacks = self._init_callback_context(max_subtasks=n_tasks)
-        callbacks.call_on_fit_task_begin(estimator=self, **given)
+        n_parts = self.n_iter if goes_on else self._n_pretrained + self.n_iter
+        task = begin_fit(self, n_parts, *given)
         if not goes_on:
-            self._start(X, LayerTasks(callbacks, estimator=self, **given))
+            self._start(X, LayerTasks(task))
             self._settle()
         run = FineTuning(self, self._inputs(X, True), targets, division)
         with keeping(self, run):
-            self._fine_tune(run, callbacks, given)
+            self._fine_tune(run, task)
         if self.n_iter:
             self._warn_of_faults(X)
-        callbacks.call_on_fit_task_end(
-            estimator=self, **given, reconstruction_attributes=dict
-        )
+        task.end(dict)
         return self
 
     @undo_if_nothing_learned
@@ -414,31 +411,25 @@ class FineTuned(CallbackSupportMixin, Transformer):
         activities = self._network(self._state).forward(params, inputs)
         return [layer.mean(axis=0) for layer in activities[:-1]]
 
-    def _fine_tune(self, run, callbacks, given):
+    def _fine_tune(self, run, task):
         """Train for n_iter epochs, or until something says that it is enough."""
 
-        def begun():
-            task = callbacks.subcontext(task_name="epoch")
-            task.call_on_fit_task_begin(estimator=self, **given)
-            return task
-
-        def ended(task, entry):
+        def ended(part, entry):
             entry |= run.measure()
             enter_epoch(self, entry, _in_words)
             run.see(entry, self.n_iter_)
-            stop = task.call_on_fit_task_end(
-                estimator=self,
-                **given,
-                reconstruction_attributes=lambda: self._fitted(run),
-            )
-            return stop or run.stopping.done
+            return part.end(lambda: self._fitted(run)) or run.stopping.done
 
         if self._solver == "lbfgs":
             if self.n_iter:
-                run.minimise(self.n_iter, self.tol, lambda e: ended(begun(), e))
+                run.minimise(
+                    self.n_iter,
+                    self.tol,
+                    lambda entry: ended(task.part("epoch"), entry),
+                )
             return
         for epoch in range(self.n_iter):
-            task = begun()
+            part = task.part("epoch")
             rates = minibatch_rates(
                 self._rate(),
                 self.learning_rate_schedule,
@@ -446,7 +437,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
                 self.n_iter,
                 run.n_batches,
             )
-            if ended(task, run.epoch(rates)):
+            if ended(part, run.epoch(rates)):
                 break
 
     def _fitted(self, run):

@@ -66,7 +66,7 @@ def check_generative(model):
 
 
 @undo_if_nothing_learned
-def train(model, X, y, classes=None, callbacks=None):
+def train(model, X, y, classes=None, task=None):
     """Train a net: greedily below the top, then the top with the labels.
 
     Parameters
@@ -84,11 +84,10 @@ def train(model, X, y, classes=None, callbacks=None):
     classes : ndarray of shape (n_classes,) or None, default=None
         All labels there will be. None takes those of y.
 
-    callbacks : callback context or None, default=None
-        Is told of every machine in `fit`. Without one this is a pass of
-        `partial_fit`.
+    task : Task or None, default=None
+        The `fit` that this is. Without one it is a pass of `partial_fit`.
     """
-    one_pass = callbacks is None
+    one_pass = task is None
     goes_on = hasattr(model, "_state") and (one_pass or model.warm_start)
     checked, rows, labels, targets = _check(model, X, y, classes, goes_on, one_pass)
     top = _new_top(model)
@@ -98,7 +97,7 @@ def train(model, X, y, classes=None, callbacks=None):
         weighted, dtype = model.intercept_label_, model.coefs_[0].dtype
     else:
         rbms = _new_rbms(model, top.random_state, len(labels))
-    tasks = LayerTasks(callbacks, estimator=model, X=X, y=y)
+    tasks = LayerTasks(task)
     try:
         if rbms:
             pretrain(rbms, checked, tasks=tasks)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from .._callbacks import Task
 from .._machines import Machine
 from .._rows import Rows
 from .._validation import dense
@@ -92,11 +93,8 @@ class LayerTasks:
 
     Parameters
     ----------
-    callbacks : callback context or None, default=None
-        That of the stack. With None there is nobody to tell.
-
-    **given : dict
-        The estimator and the data that callbacks are told of.
+    task : Task or None, default=None
+        The fit of the stack. With None there is nobody to tell.
 
     Attributes
     ----------
@@ -104,20 +102,20 @@ class LayerTasks:
         Whether a callback has asked that no further machine be trained.
     """
 
-    def __init__(self, callbacks=None, **given):
-        self.callbacks, self.given, self.stopped = callbacks, given, False
+    def __init__(self, task=None):
+        self.task, self.stopped = task, False
 
     @contextmanager
     def around(self, machine):
         """Return a context in which to train a machine."""
-        if self.callbacks is None:
+        if self.task is None:
             yield
             return
-        layer = self.callbacks.subcontext(task_name="layer")
-        with layer.propagate_callback_context(machine):
-            layer.call_on_fit_task_begin(**self.given)
+        context = self.task.context.subcontext(task_name="layer")
+        with context.propagate_callback_context(machine):
+            layer = Task(context, self.task.given)
             yield
-        self.stopped = layer.call_on_fit_task_end(**self.given)
+        self.stopped = layer.end()
 
 
 def pretrain(rbms, X, method="fit", tasks=None, prepare=None):

@@ -7,7 +7,12 @@ import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 
-from .._callbacks import CallbackSupportMixin, wants_history, with_callbacks
+from .._callbacks import (
+    CallbackSupportMixin,
+    begin_fit,
+    wants_history,
+    with_callbacks,
+)
 from .._keeping import keeping, undo_if_nothing_learned
 from .._missing import N_FIRST_SWEEPS, DrawnValues
 from .._parameters import Interval, PairOf, StrOptions, check_parameters
@@ -143,7 +148,6 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_state")
-        # (Callbacks get X as it was given.)
         data, rows, drawn = self._begin(X, goes_on)
         if goes_on and self.n_iter == 0:
             return self
@@ -155,9 +159,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             self._state = self._state | {"settled": True}
         n_before = 0 if goes_on else self._n_pretrained(rows)
         n_iter = self._n_epochs(rows)
-        callbacks = self._init_callback_context(max_subtasks=n_before + n_iter)
-        given = {"X": X, "y": y}
-        callbacks.call_on_fit_task_begin(estimator=self, **given)
+        task = begin_fit(self, n_before + n_iter, X, y)
         monitor = stopping = None
         if self.verbose or self.early_stopping or wants_history(self):
             monitor = self._monitor(data, division, drawn)
@@ -166,9 +168,9 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         run = Run(self._trainer(rows), division, monitor, stopping, self._tempered())
         with keeping(self, run):
             if not goes_on:
-                self._prepare(run, data, rows, callbacks, given)
+                self._prepare(run, data, rows, task)
             for epoch, rates, averaging in run.epochs(
-                self, n_iter, self._rate(), self._schedule(), callbacks, given
+                self, n_iter, self._rate(), self._schedule(), task
             ):
                 run.trainer.n_gibbs_steps = gibbs_steps(
                     self.n_gibbs_steps, epoch, n_iter
@@ -179,9 +181,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
                     drawn.sweep(self._layers_of(run.trainer.parameters()), n_sweeps)
                 train_epoch(self, run, rates, averaging, machine_in_words)
         self._warn_of_faults(data, run, drawn)
-        callbacks.call_on_fit_task_end(
-            estimator=self, **given, reconstruction_attributes=dict
-        )
+        task.end(dict)
         return self
 
     @undo_if_nothing_learned
@@ -294,7 +294,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             fill=drawn and drawn.fill,
         )
 
-    def _prepare(self, run, X, rows, callbacks, given):
+    def _prepare(self, run, X, rows, task):
         """Do what comes before the first epoch, if anything does."""
 
     def _drawn_values(self, goes_on):
