@@ -383,17 +383,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             step=state["step"],
             n_gibbs_steps=np.ravel(self.n_gibbs_steps)[-1],
         )
-        trainer.momentum = self.momentum
-        trainer.weight_decay = self.weight_decay
-        trainer.nesterov = self.nesterov
-        trainer.l1_decay = self.l1_decay
-        if self.sparsity_target is not None:
-            trainer.sparsity_target = self.sparsity_target
-            trainer.sparsity_cost = self.sparsity_cost
-        trainer.max_norm = self.max_norm or 0.0
-        trainer.offset_rate = OFFSET_RATE if self.centering else 0.0
-        if self.momentum:
-            trainer.start_velocity(state.get("velocity"))
+        set_steps(trainer, self, state.get("velocity"))
         if self.fast_learning_rate and self.persistent:
             trainer.fast_learning_rate = self.fast_learning_rate
             trainer.start_fast(state.get("fast"))
@@ -461,3 +451,21 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         if jumps is not None:
             state["jumps"] = jumps
         return state
+
+
+def set_steps(trainer, estimator, velocity=None):
+    """Let a kernel take the steps that the parameters of an estimator say.
+
+    With momentum they go on from this velocity, or from rest.
+    """
+    trainer.momentum = estimator.momentum
+    trainer.weight_decay = estimator.weight_decay
+    trainer.nesterov = estimator.nesterov
+    trainer.l1_decay = estimator.l1_decay
+    if estimator.sparsity_target is not None:
+        trainer.sparsity_target = estimator.sparsity_target
+        trainer.sparsity_cost = estimator.sparsity_cost
+    trainer.max_norm = estimator.max_norm or 0.0
+    trainer.offset_rate = OFFSET_RATE if estimator.centering else 0.0
+    if estimator.momentum:
+        trainer.start_velocity(velocity)
