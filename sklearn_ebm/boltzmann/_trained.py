@@ -255,8 +255,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         ValueError, TypeError
             As in `fit`.
         """
-        self.fit(X, y, **fit_params)
-        return self._transform_again(X)
+        # (Values out of range have had their warning.)
+        return self.fit(X, y, **fit_params)._transform(X, quiet=True)
 
     def _check_parameters(self):
         check_parameters(self)

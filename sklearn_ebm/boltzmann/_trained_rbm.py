@@ -9,10 +9,10 @@ from .._machines import weighted_sums
 from .._parameters import Interval, StrOptions
 from .._stopping import STOPPING_CONSTRAINTS
 from .._trainer import Trainer
-from .._validation import check_rows, check_values, title
+from .._validation import title
 from ..monitoring import may_be_idle
 from ._faults import warn_if_worse_than_independent, warn_of_constant_bits
-from ._fitted_rbm import FittedRBM, layered, means_of
+from ._fitted_rbm import FittedRBM, layered
 from ._snapshot import Snapshot
 from ._starts import BITS_RATE, first_chains, log_odds, start_of_bits
 from ._trained import Trained
@@ -32,13 +32,6 @@ class TrainedRBM(Trained, FittedRBM):
         "missing": [StrOptions({"raise", "latent"})],
         **STOPPING_CONSTRAINTS,
     }
-
-    def _transform_again(self, X):
-        """Transform data whose values out of range have had their warning."""
-        X, rows = check_rows(self, X, scan=False, fill=self._mean_field())
-        means = means_of(rows, self._up(rows.dtype))
-        check_values(self, X, rows, quiet=True)
-        return means
 
     def _check_parameters(self):
         super()._check_parameters()

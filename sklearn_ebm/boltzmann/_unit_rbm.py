@@ -113,7 +113,6 @@ class UnitsRBM(UnitColumns, TrainedRBM):
 
     # ---- Use ----
 
-    @unless_bits
     def transform(self, X):
         """Compute the means of the hidden units, given the visible ones.
 
@@ -145,12 +144,11 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             If X has values that the visible units cannot represent, or blocks of
             categories that do not sum to 1.
         """
-        X, machine = self._check_use(X)
-        return machine.up.means_in_chunks(X)
+        return self._transform(X)
 
     @unless_bits
-    def _transform_again(self, X):
-        X, machine = self._check_use(X, quiet=True)
+    def _transform(self, X, quiet=False):
+        X, machine = self._check_use(X, quiet=quiet)
         return machine.up.means_in_chunks(X)
 
     @unless_bits
