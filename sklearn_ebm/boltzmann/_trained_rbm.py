@@ -12,8 +12,8 @@ from .._trainer import Trainer
 from .._validation import title
 from ..monitoring import may_be_idle
 from ._faults import warn_if_worse_than_independent, warn_of_constant_bits
-from ._fitted_rbm import FittedRBM, layered
-from ._snapshot import Snapshot
+from ._fitted_rbm import FittedRBM
+from ._snapshot import Snapshot, twin_of
 from ._starts import BITS_RATE, first_chains, log_odds, start_of_bits
 from ._trained import Trained
 
@@ -90,7 +90,7 @@ class TrainedRBM(Trained, FittedRBM):
 
     def _layers_of(self, parameters):
         """Return the model with these parameters as a value."""
-        return layered(*parameters)
+        return twin_of(self, self._public(parameters))._layered()
 
     def _warn_of_faults(self, X, run, drawn):
         """Warn if hidden units say nothing, or the model is none of the data."""
