@@ -272,7 +272,7 @@ def test_hidden_layers_start_from_a_stack(visible, digits, labels, monkeypatch):
         persistent=False,
         random_state=np.random.RandomState(seed),
     )
-    stack._counts_rarer = True
+    stack._pretrains_net = True
     layers = stack.fit(X)._layered()
     assert_same(
         [model.coefs_[0], model.intercepts_[0]],

@@ -255,9 +255,10 @@ def _trainer(estimator, rows, part):
 def _chains(estimator, fields, key):
     """First states of persistent chains: hidden units of the mean of the data.
 
-    None for contrastive divergence.
+    None for a net: by contrastive divergence hidden units say more of the rows, and the
+    machine is a worse model of them.
     """
-    if not estimator._greedy_chains_persist:
+    if estimator._pretrains_net:
         return None
     fields = np.tile(fields, (estimator._n_chains(), 1))
     units = BERNOULLI.kernel(fields.shape[1])

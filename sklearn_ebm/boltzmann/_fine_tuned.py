@@ -362,8 +362,6 @@ class FineTuned(CallbackSupportMixin, Transformer):
             batch_size=self.pretrain_batch_size,
             **PRETRAINING,
         )
-        for rbm in rbms:
-            rbm._counts_rarer = True
         try:
             pretrain(rbms, X, tasks=tasks, prepare=_centre_if_steady)
         finally:

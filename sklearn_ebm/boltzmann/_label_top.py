@@ -26,6 +26,7 @@ from ._stack import (
     FIRST_ROWS,
     STACK_EPOCHS,
     LayerTasks,
+    as_part,
     new_stack,
     pretrain,
     recognition,
@@ -163,9 +164,7 @@ def _new_top(model):
         verbose=model.verbose,
         random_state=check_random_state(model.random_state),
     )
-    top._stands_alone = False
-    top._title = f"{type(model).__name__}, top"
-    return top
+    return as_part(top, model, "top")
 
 
 def _new_rbms(model, rng, n_rows):

@@ -24,6 +24,20 @@ STACK_EPOCHS = 10, 60
 FIRST_ROWS = 1000
 
 
+def as_part(machine, whole, name):
+    """Tell a machine that it is a part of an estimator, and return it.
+
+    Messages call it by the class of that one and this name of the part. It does not
+    warn of being no good model. If the whole has a `pretrain_learning_rate`, it is a
+    net, which starts from what the machine learns.
+    """
+    machine._title = f"{type(whole).__name__}, {name}"
+    machine._stands_alone = False
+    if hasattr(whole, "pretrain_learning_rate"):
+        machine._pretrains_net = True
+    return machine
+
+
 def new_stack(estimator, sizes, rng, *, learning_rate, n_iter, upper=RBM, **settings):
     """Return machines that have not been fitted, from the bottom up.
 
@@ -69,11 +83,7 @@ def new_stack(estimator, sizes, rng, *, learning_rate, n_iter, upper=RBM, **sett
             verbose=estimator.verbose,
             **settings,
         )
-        rbm._title = f"{type(estimator).__name__}, layer {number + 1}"
-        rbm._stands_alone = False
-        if hasattr(estimator, "pretrain_learning_rate"):
-            rbm._rate_name = "pretrain_learning_rate"
-        rbms.append(rbm)
+        rbms.append(as_part(rbm, estimator, f"layer {number + 1}"))
     return rbms
 
 

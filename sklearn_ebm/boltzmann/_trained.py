@@ -88,13 +88,10 @@ class Trained(CallbackSupportMixin, TransformerMixin):
 
     # Parameters that the use of a model asks for `as_made`.
     _kept = ()
-    # Whether it is more than a part of a net, which need not be a good model.
+    # What a part of another estimator is told (see `as_part`): whether it is more than
+    # that, which need not be a good model, and whether it pretrains a net.
     _stands_alone = True
-    # Whether, without centering, features with a mean above 1/2 have the offset 1: then
-    # those that are mostly on are learned as if 0 and 1 were exchanged.
-    _counts_rarer = False
-    # What a user calls the learning rate, which warnings name.
-    _rate_name = "learning_rate"
+    _pretrains_net = False
 
     def _n_pretrained(self, rows):
         """Return how many epochs of pretraining come before those of a new machine."""
@@ -347,7 +344,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         """
         if self.centering:
             return means
-        return np.where(bits & (means > 0.5), 1.0, 0.0) if self._counts_rarer else 0.0
+        # A net learns features that are mostly on as if 0 and 1 were exchanged.
+        return np.where(bits & (means > 0.5), 1.0, 0.0) if self._pretrains_net else 0.0
 
     def _go_on(self, X, rows, n_seen):
         """Take rows into the mean of the n_seen rows before them.

@@ -72,9 +72,6 @@ class TrainedDBM(Trained, FittedDBM):
     fast_learning_rate = 0.0
     early_stopping = False
     _kept = ("visible",)
-    # Whether the greedy pretraining has chains that go on. Without (CD-1) its hidden
-    # units say more of the rows, and the machine is a worse model of them.
-    _greedy_chains_persist = True
     _default_rates = RATE, RATE_OF_REALS
 
     @property

@@ -101,9 +101,8 @@ class TrainedRBM(Trained, FittedRBM):
         # Next to nothing for a model in good health: the data are not looked at.
         if may_be_idle(fields + self.intercept_hidden_):
             monitor = self._monitor(X, run.division, drawn)
-            idle = monitor.warn_of_idle_units(
-                title(self), run.parameters(), self._rate_name
-            )
+            rate = "pretrain_learning_rate" if self._pretrains_net else "learning_rate"
+            idle = monitor.warn_of_idle_units(title(self), run.parameters(), rate)
         # (None is some epochs.)
         if self.n_iter != 0 and self._stands_alone:
             warn_if_worse_than_independent(self, X, self._lowest_rate())
