@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from .._callbacks import CallbackSupportMixin, begin_fit, with_callbacks
 from .._keeping import keeping, undo_if_nothing_learned
 from .._machines import some_rows
-from .._network import Dropout, Network, outputs
+from .._network import Adam, Descent, Dropout, Momentum, Network, outputs
 from .._parameters import Interval, StrOptions, TupleOf, check_parameters
 from .._rows import Rows
-from .._stopping import STOPPING_CONSTRAINTS
+from .._stopping import STOPPING_CONSTRAINTS, Stopping
 from .._training import (
     SCHEDULES,
     KnownDivision,
@@ -186,7 +186,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         if not goes_on:
             self._start(X, LayerTasks(task))
             self._settle()
-        run = FineTuning(self, self._inputs(X, True), targets, division)
+        run = self._run(self._inputs(X, True), targets, division)
         with keeping(self, run):
             self._fine_tune(run, task)
         if self.n_iter:
@@ -211,7 +211,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
             entry = {"learning_rate": rate, "seconds": 0.0, "loss": np.nan}
             enter_epoch(self, entry, _in_words)
             return self
-        run = FineTuning(self, self._inputs(X, True), targets, division)
+        run = self._run(self._inputs(X, True), targets, division)
         with keeping(self, run):
             entry = run.epoch(np.full(run.n_batches, self._rate()))
             enter_epoch(self, entry, _in_words)
@@ -408,6 +408,46 @@ class FineTuned(CallbackSupportMixin, Transformer):
         inputs = dense(inputs, params[0].dtype)
         activities = self._network(self._state).forward(params, inputs)
         return [layer.mean(axis=0) for layer in activities[:-1]]
+
+    def _run(self, inputs, targets, division):
+        """Return a fine-tuning that goes on from the state of the training."""
+        state = self._state
+        params, offsets = [p.copy() for p in state["params"]], ()
+        if self._centred:
+            offsets = state.get("offsets")
+            if offsets is None:
+                offsets = self._offsets(inputs[some_rows(division.training)])
+        descent = Descent(
+            self._network(state, self.weight_decay),
+            self._optimiser(params),
+            params,
+            inputs,
+            targets,
+            self._dropout(state),
+            self.batch_size,
+            self.max_norm,
+            state["step"],
+            offsets,
+        )
+        if not self.early_stopping:
+            return FineTuning(descent, division, state["key"])
+        stopping = Stopping(self._watched, self.tol, self.n_iter_no_change)
+        unseen, told = inputs[division.held_out], targets[division.held_out]
+
+        def validate(params):
+            found = outputs(self._network(state), params, unseen)
+            return self._validation(found, told)
+
+        return FineTuning(descent, division, state["key"], stopping, validate)
+
+    def _optimiser(self, params):
+        """Return what takes the steps, unless the solver does that itself."""
+        if self._solver == "lbfgs":
+            return None
+        if self._solver == "adam":
+            return Adam(params, self._state.get("moments"))
+        velocity = self._state.get("velocity")
+        return Momentum(params, self.momentum, self.nesterov, velocity)
 
     def _fine_tune(self, run, task):
         """Train for n_iter epochs, or until something says that it is enough."""
