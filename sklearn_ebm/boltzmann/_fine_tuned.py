@@ -184,7 +184,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         n_parts = self.n_iter if goes_on else self._n_pretrained + self.n_iter
         task = begin_fit(self, n_parts, *given)
         if not goes_on:
-            self._start(X, LayerTasks(task))
+            self._start(X, task)
             self._settle()
         run = self._run(self._inputs(X, True), targets, division)
         with keeping(self, run):
@@ -336,14 +336,14 @@ class FineTuned(CallbackSupportMixin, Transformer):
         """How many machines are trained before the net."""
         return len(self._sizes()) if self.pretrain else 0
 
-    def _start(self, X, tasks=None):
+    def _start(self, X, task=None):
         """Pretrain a new net, if it is to be, and publish it.
 
         Not before: data that the pretraining refuses leave the net that there was.
         """
         first = self._state["params"]
         if self.pretrain:
-            self._pretrain(X, tasks)
+            self._pretrain(X, LayerTasks(task))
         self._spread(X, first)
         self._publish()
 
@@ -363,7 +363,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
             **PRETRAINING,
         )
         try:
-            pretrain(rbms, X, tasks=tasks, prepare=_centre_if_steady)
+            pretrain(rbms, X, tasks, prepare=_centre_if_steady)
         finally:
             # An interrupted stack is as far as it got.
             if all(hasattr(rbm, "components_") for rbm in rbms):

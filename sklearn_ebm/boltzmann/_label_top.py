@@ -101,7 +101,7 @@ def train(model, X, y, classes=None, task=None):
     tasks = LayerTasks(task)
     try:
         if rbms:
-            pretrain(rbms, checked, tasks=tasks)
+            pretrain(rbms, checked, tasks)
         below = _below(model) if goes_on else _parameters(rbms, dtype)
         if tasks.stopped:
             _give_first_parameters(top, below, checked, labels, targets["classes"])

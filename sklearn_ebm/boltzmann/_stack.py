@@ -128,7 +128,7 @@ class LayerTasks:
         self.stopped = layer.end()
 
 
-def pretrain(rbms, X, method="fit", tasks=None, prepare=None):
+def pretrain(rbms, X, tasks, method="fit", prepare=None):
     """Train machines one after the other, each on the means of the one below.
 
     Means of at most two layers are in memory. An interrupt is passed on. After it, or a
@@ -143,16 +143,16 @@ def pretrain(rbms, X, method="fit", tasks=None, prepare=None):
     X : {ndarray, sparse matrix} of shape (n_samples, n_features)
         Validated data, used as they are.
 
+    tasks : LayerTasks
+        What callbacks are told of, and may stop.
+
     method : {"fit", "partial_fit"}, default="fit"
         How each machine is trained.
-
-    tasks : LayerTasks or None, default=None
-        What callbacks are told of, and may stop.
 
     prepare : callable or None, default=None
         Is called with each machine and its inputs before it is trained.
     """
-    tasks, inputs = tasks or LayerTasks(), X
+    inputs = X
     try:
         for rbm in rbms:
             if prepare is not None:

@@ -329,7 +329,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         rbms, X = self._begin(X, goes_on, together)
         task = begin_fit(self, len(rbms) + bool(self.up_down_n_iter), *given)
         tasks = LayerTasks(task)
-        self._train_layers(rbms, X, goes_on, tasks=tasks)
+        self._train_layers(rbms, X, goes_on, tasks)
         if self.up_down_n_iter and not tasks.stopped:
             n_epochs = self.up_down_n_iter
             part = task.part("up-down", n_epochs)
@@ -379,7 +379,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         if together:
             self._train_up_down(X, 1, range(1))
         else:
-            self._train_layers(rbms, X, goes_on, "partial_fit")
+            self._train_layers(rbms, X, goes_on, LayerTasks(), "partial_fit")
         return self
 
     def fit_transform(self, X, y=None):
@@ -462,10 +462,10 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
                     f"one has {least}."
                 )
 
-    def _train_layers(self, rbms, X, goes_on, method="fit", tasks=None):
+    def _train_layers(self, rbms, X, goes_on, tasks, method="fit"):
         """Train machines one by one, if there are any, and keep what they learn."""
         try:
-            pretrain(rbms, X, method, tasks)
+            pretrain(rbms, X, tasks, method)
         finally:
             if rbms and rbms[-1].__sklearn_is_fitted__():
                 # Also when interrupted: what has been learned is kept.
