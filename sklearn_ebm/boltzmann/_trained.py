@@ -419,7 +419,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             division,
             self._state["key"],
             self._dtype(),
-            lambda *parameters: self._view(parameters),
+            self._view,
             drawn and drawn.missing_in,
         )
 

@@ -688,12 +688,11 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
     def _state_after(self, run):
         """Return what training goes on from after a run."""
         # (After a run without momentum there is no velocity that could go on.)
-        state = self._state | {
+        return self._state | {
             "parameters": run.trainer.parameters(),
             "step": int(run.trainer.next_step),
             "velocity": run.trainer.velocities() if run.trainer.momentum else None,
         }
-        return state
 
 
 def _rows_a_label(codes, division):
