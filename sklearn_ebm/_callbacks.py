@@ -47,10 +47,60 @@ except ImportError:
 __all__ = [
     "CallbackSupportMixin",
     "ScoringMonitor",
+    "Task",
+    "begin_fit",
     "is_watched",
     "wants_history",
     "with_callbacks",
 ]
+
+
+class Task:
+    """A fit or a part of one, of whose beginning and end callbacks are told.
+
+    Parameters
+    ----------
+    context : callback context
+        That of the task, which begins now.
+
+    given : dict
+        The estimator and the data that callbacks are told of.
+    """
+
+    def __init__(self, context, given):
+        self.context, self.given = context, given
+        context.call_on_fit_task_begin(**given)
+
+    def part(self, name, n_parts=0):
+        """Begin a part of the task, which has so many parts itself."""
+        context = self.context.subcontext(task_name=name, max_subtasks=n_parts)
+        return Task(context, self.given)
+
+    def parts(self, name, n_parts):
+        """Yield the numbers of parts, until a callback stops them.
+
+        A part ends when the next one is asked for.
+        """
+        for number in range(n_parts):
+            part = self.part(name)
+            yield number
+            if part.end():
+                return
+
+    def end(self, fitted=None):
+        """End the task; whether a callback asks to stop.
+
+        `fitted` returns the attributes with which the estimator would be a fitted one.
+        """
+        return self.context.call_on_fit_task_end(
+            **self.given, reconstruction_attributes=fitted
+        )
+
+
+def begin_fit(estimator, n_parts, X, y):
+    """Begin the task of a fit of the data, which are those that the user has given."""
+    context = estimator._init_callback_context(max_subtasks=n_parts)
+    return Task(context, {"estimator": estimator, "X": X, "y": y})
 
 
 def _callbacks_of(estimator):

@@ -263,6 +263,9 @@ class Momentum:
         What `state` of another one was, to go on from.
     """
 
+    # What the state of a training calls that.
+    memory = "velocity"
+
     def __init__(self, params, momentum, nesterov, state=None):
         self.momentum, self.nesterov = momentum, nesterov
         self.velocities = _copies_or_zeros(state, params)
@@ -291,6 +294,9 @@ class Adam:
     state : list of ndarray or None, default=None
         What `state` of another one was, to go on from.
     """
+
+    # What the state of a training calls that.
+    memory = "moments"
 
     def __init__(self, params, state=None):
         self.n_steps = 0 if state is None else int(state[-1])
@@ -333,8 +339,8 @@ class Descent:
     network : Network
         The objective.
 
-    optimiser : Momentum or Adam
-        What takes the steps.
+    optimiser : Momentum, Adam or None
+        What takes the steps. `minimise` needs none.
 
     params : list of ndarray
         Changed in place.

@@ -198,39 +198,6 @@ def epoch_order(rows, key, epoch):
     return np.random.default_rng([key, epoch]).permutation(rows)
 
 
-def told_of(callbacks, name, n_tasks, **given):
-    """Yield the numbers of tasks, of each of which callbacks are told.
-
-    Parameters
-    ----------
-    callbacks : callback context or None
-        That of what the tasks are parts of. With None there is nobody to tell.
-
-    name : str
-        What a task is called.
-
-    n_tasks : int
-        How many there are, unless a callback stops them.
-
-    **given : dict
-        The estimator and the data that callbacks are told of.
-
-    Yields
-    ------
-    number : int
-        Of a task that begins. It ends when the next one is asked for.
-    """
-    for number in range(n_tasks):
-        if callbacks is None:
-            yield number
-            continue
-        task = callbacks.subcontext(task_name=name)
-        task.call_on_fit_task_begin(**given)
-        yield number
-        if task.call_on_fit_task_end(**given):
-            return
-
-
 class Run:
     """The epochs of one call of `fit` or `partial_fit`.
 
@@ -259,7 +226,7 @@ class Run:
         self.pacer = Pacer(trainer.n_threads)
         self.n_batches = -(-division.n_rows // trainer.batch_size)
 
-    def epochs(self, model, n_iter, learning_rate, schedule, callbacks, given):
+    def epochs(self, model, n_iter, learning_rate, schedule, task):
         """Yield the epochs of a `fit`, until it is enough; callbacks are told of each.
 
         Parameters
@@ -273,11 +240,8 @@ class Run:
         learning_rate, schedule : float, str
             As for `minibatch_rates`.
 
-        callbacks : callback context
-            That of the fit.
-
-        given : dict
-            The data it was given.
+        task : Task
+            The fit.
 
         Yields
         ------
@@ -292,20 +256,14 @@ class Run:
         """
         watched = self.monitor is not None or is_watched(model)
         for epoch in range(n_iter):
-            task = callbacks.subcontext(task_name="epoch")
-            task.call_on_fit_task_begin(estimator=model, **given)
+            part = task.part("epoch")
             rates = minibatch_rates(
                 learning_rate, schedule, epoch, n_iter, self.n_batches
             )
             # Only the last epoch's average is kept, but a watcher may want to see, or
             # to stop at, any epoch.
             yield epoch, rates, model.average and (watched or epoch == n_iter - 1)
-            stop = task.call_on_fit_task_end(
-                estimator=model,
-                **given,
-                reconstruction_attributes=lambda: model._fitted(self),
-            )
-            if stop or self.stopping.done:
+            if part.end(lambda: model._fitted(self)) or self.stopping.done:
                 return
 
     def epoch(self, key, rates, averaging):

@@ -170,7 +170,7 @@ class Monitor:
 
     def measure(self, parameters):
         """Names and values of the numbers, of a model with these parameters."""
-        view, dear = self.view(*parameters), self.dear
+        view, dear = self.view(parameters), self.dear
         dear_rows, rows = dear.rows(view), self.training.rows(view)
         reconstructed = view.visible_means(view.hidden_means(dear_rows))
         error = np.square(dear.values() - reconstructed)
@@ -199,7 +199,7 @@ class Monitor:
 
     def warn_of_idle_units(self, name, parameters, rate_name):
         """Warn if more than a few hidden units say the same of all rows; say if so."""
-        view = self.view(*parameters)
+        view = self.view(parameters)
         if not view.bits:
             return False
         hidden = view.hidden_means(self.training.rows(view))

@@ -44,6 +44,7 @@ from sklearn_ebm import (
     SlowFeatureAnalysis,
     SparseCoding,
 )
+from sklearn_ebm._training import KnownDivision
 
 BERNOULLI_RBMS = [
     BernoulliRBM(n_components=4, n_iter=3, random_state=0),
@@ -601,6 +602,18 @@ def random_model(n_hidden, n_visible, scale=1.0, dtype=np.float64, seed=0):
         scale * rng.normal(size=n_hidden),
         scale * rng.normal(size=n_visible),
     )
+
+
+def division_of(model, labels, fraction):
+    """Which rows an `RBMClassifier` that was fitted to all of them has held out."""
+    known, key = np.ones(len(labels), bool), model._state["key"]
+    return KnownDivision(known, fraction, key, "labels", True, labels)
+
+
+def with_holes(X, share=0.3, seed=1):
+    """X with a share of its values missing, in every pattern that comes."""
+    holes = np.random.default_rng(seed).random(X.shape) < share
+    return np.where(holes, np.nan, X)
 
 
 def all_states(n):

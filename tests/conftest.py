@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 from sklearn.datasets import load_digits
+from threadpoolctl import threadpool_limits
 
 # Failures of the comparisons in common.py show their values.
 pytest.register_assert_rewrite("common")
@@ -38,6 +39,24 @@ def pytest_collection_finish(session):
         from common import start_interpreters
 
         start_interpreters()
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """Work this small is done sooner on one; results do not depend on it."""
+    with threadpool_limits(1, user_api="openmp"):
+        yield
+
+
+@pytest.fixture
+def plt():
+    """Pyplot without a screen; no figure is left behind."""
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    yield plt
+    plt.close("all")
 
 
 @pytest.fixture(scope="session")

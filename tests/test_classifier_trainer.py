@@ -16,6 +16,7 @@ from common import (
     CLASSIFIER_PARAMETERS,
     all_states,
     assert_same,
+    division_of,
     fitted_floats,
     floats,
 )
@@ -31,7 +32,6 @@ from reference import (
 from sklearn_ebm import RBMClassifier
 from sklearn_ebm._classifier import ClassifierTrainer
 from sklearn_ebm._rows import Rows
-from sklearn_ebm._training import KnownDivision
 
 KEY = 0x0123456789ABCDEF
 DRAW_LABEL, DRAW_ROW_LABEL = 4, 5
@@ -116,12 +116,6 @@ def trainer_of(parameters, X, codes, a, g, **options):
         offset=options.pop("offset", np.zeros(X.shape[1])),
         **options,
     )
-
-
-def division_of(model, labels, fraction):
-    """Which rows a model that was fitted to all of them has held out."""
-    known, key = np.ones(len(labels), bool), model._state["key"]
-    return KnownDivision(known, fraction, key, "labels", True, labels)
 
 
 def run(trainer, n, *, rate=0.0, n_threads=1):

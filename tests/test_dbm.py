@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import entr, logsumexp
-from threadpoolctl import threadpool_limits
 
 from common import assert_same, floats, random_dbm
 from reference import Path, all_states, chi_square_p_value, generator, state_numbers
@@ -21,6 +20,7 @@ from sklearn_ebm.likelihood import log_likelihood, log_partition
 from sklearn_ebm.samplers import Gibbs, ReplicaExchange, impute
 from sklearn_ebm.units import Gaussian, Mixed, Spin
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 RARE = 1e-6
 N_CHAINS = 24_576
 NAN = np.nan
@@ -29,13 +29,6 @@ SHAPES = [(4, 3, 2), (5, 4), (3, 3, 2, 2), (3, 2, 2, 2, 2)]
 DEEP = [shape for shape in SHAPES if len(shape) > 2]
 every_shape = pytest.mark.parametrize("sizes", SHAPES, ids=str)
 every_deep_shape = pytest.mark.parametrize("sizes", DEEP, ids=str)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Work this small is done sooner on one; results do not depend on it."""
-    with threadpool_limits(1, user_api="openmp"):
-        yield
 
 
 def exactly(model):

@@ -175,8 +175,7 @@ def test_pretraining_is_that_of_the_transformer(digits, labels):
         centering=False,
         random_state=np.random.RandomState(model._state["stack_seed"]),
     )
-    twin._greedy_chains_persist = False
-    twin._counts_rarer = True
+    twin._pretrains_net = True
     twin.fit(digits[:1000])
     assert np.abs(twin.components_[1]).mean() > 0.05  # it began with 0.008
     assert_same(model.components_, twin.components_)

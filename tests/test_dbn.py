@@ -24,7 +24,7 @@ from common import (
 )
 from sklearn_ebm import RBM, BernoulliRBM, DBNTransformer, GaussianRBM
 from sklearn_ebm.boltzmann._bound import Bound, shifts_of
-from sklearn_ebm.boltzmann._stack import means_up, new_stack, pretrain
+from sklearn_ebm.boltzmann._stack import LayerTasks, means_up, new_stack, pretrain
 from sklearn_ebm.boltzmann._up_down import UpDown, delta
 from sklearn_ebm.boltzmann._upper_rbm import UpperRBM
 from sklearn_ebm.likelihood import log_likelihood, log_partition
@@ -387,7 +387,7 @@ def test_interrupt_leaves_all_machines_usable(last):
     n_iter = [10**7 if number == last else 1 for number in range(3)]
     rbms = soon_interrupted(
         lambda: stack(n_iter=n_iter),
-        lambda rbms: pretrain(rbms, X),
+        lambda rbms: pretrain(rbms, X, LayerTasks()),
         begun=lambda rbms: rbms[last].n_iter_ > 1,
     )
     done = [rbm.n_iter_ for rbm in rbms]

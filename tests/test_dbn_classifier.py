@@ -279,7 +279,7 @@ def test_hidden_layers_start_from_a_stack(visible, digits, labels, monkeypatch):
         persistent=False,
         random_state=np.random.RandomState(seed),
     )
-    stack._counts_rarer = True
+    stack._pretrains_net = True
     layers = stack.fit(X)._layered()
     learned = [layers.weights[0].copy(), layers.biases[1].copy()]
     if visible == "bernoulli":

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.stats import chi2
-from threadpoolctl import threadpool_limits
 
 import reference
 from reference import (
@@ -27,18 +26,12 @@ from sklearn_ebm._scores import score_rows
 from sklearn_ebm._trainer import Trainer
 from sklearn_ebm.likelihood import log_likelihood, log_partition
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 DTYPES = [np.float32, np.float64]
 SIZES = [(1, 1), (3, 5), (8, 4), (2, 10), (6, 6)]
 N_CHAINS = 24_576
 # How often a right kernel may fail a statistical test.
 RARE = 1e-6
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Work this small is done sooner on one; results do not depend on it."""
-    with threadpool_limits(1, user_api="openmp"):
-        yield
 
 
 def rbm_of(machine, seed=0):

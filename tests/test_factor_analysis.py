@@ -13,7 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from common import assert_same, floats, run_on_instruction_sets, traced_memory
+from common import (
+    assert_same,
+    floats,
+    run_on_instruction_sets,
+    traced_memory,
+    with_holes,
+)
 from sklearn_ebm import FactorAnalysis, ProbabilisticPCA
 from sklearn_ebm._factor_scores import exponents
 from sklearn_ebm.factors import _gaussian, factor_analysis
@@ -36,12 +42,6 @@ def simulated(n, n_features, n_components, seed=0):
     noise = rng.uniform(0.2, 2.0, n_features)
     truth = FactorGaussian(rng.normal(size=n_features), loadings, noise)
     return truth.sample(n, rng), truth
-
-
-def with_holes(X, share=0.3, seed=1):
-    """X with a share of its values missing, in every pattern that comes."""
-    holes = np.random.default_rng(seed).random(X.shape) < share
-    return np.where(holes, np.nan, X)
 
 
 def scipy_log_density(model, X):

@@ -1,7 +1,6 @@
 """MultimodalDBM: pathways that stay apart, and what one modality says of another."""
 
 import inspect
-import itertools
 import pickle
 import warnings
 
@@ -16,7 +15,7 @@ from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-from common import assert_same
+from common import all_states, assert_same
 from sklearn_ebm import DBMTransformer, MultimodalDBM, RBMImputer, _missing
 from sklearn_ebm.likelihood import log_partition
 from sklearn_ebm.units import Categorical, Mixed, Spin
@@ -43,14 +42,10 @@ def small_model(seed=0, modalities=MODALITIES, n_joint=2, scale=1.5):
     return model
 
 
-def all_bits(n):
-    return np.array(list(itertools.product([0.0, 1.0], repeat=n)))
-
-
 def log_weights(model):
     """All states of all units, and their -energies, by plain loops over layers."""
     sizes = [len(b) for b in model.intercepts_]
-    states = all_bits(sum(sizes))
+    states = all_states(sum(sizes))
     layers = np.split(states, np.cumsum(sizes)[:-1], axis=1)
     total = sum(s @ b for s, b in zip(layers, model.intercepts_, strict=True))
     for below, above, W in zip(layers, layers[1:], model.components_):
@@ -151,7 +146,7 @@ def test_inferred_modality_has_the_conditional_distribution():
     model = small_model()
     layers, energies = log_weights(model)
     visible = layers[0]
-    for given in all_bits(2):
+    for given in all_states(2):
         rows = (visible[:, [0, 3]] == given).all(axis=1)
         p = np.exp(energies[rows] - logsumexp(energies[rows]))
         others = visible[rows][:, [1, 2, 4]] @ [4, 2, 1]

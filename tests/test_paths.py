@@ -28,16 +28,10 @@ from sklearn_ebm.layered import Layered
 from sklearn_ebm.samplers import ReplicaExchange
 from sklearn_ebm.samplers._paths import annealing_path, check_betas
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 RARE = 1e-6
 N_ENSEMBLES = 24_576
 floats = pytest.mark.parametrize("dtype", DTYPES)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Work this small is done sooner on one; results do not depend on it."""
-    with threadpool_limits(1, user_api="openmp"):
-        yield
 
 
 def path_of(twin):

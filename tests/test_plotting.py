@@ -29,17 +29,6 @@ from sklearn_ebm.plotting import (
 from sklearn_ebm.samplers import Gibbs
 
 
-@pytest.fixture
-def plt():
-    """Pyplot without a screen; no figure is left behind."""
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    yield plt
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def rbm():
     X = np.random.default_rng(0).random((50, 6)) < 0.4

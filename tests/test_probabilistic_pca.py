@@ -9,6 +9,7 @@ from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
+from common import with_holes
 from sklearn_ebm import ProbabilisticPCA
 from sklearn_ebm.factors._em import ExpectationMaximisation, collect, step
 from sklearn_ebm.factors._gaussian import FactorGaussian
@@ -22,11 +23,6 @@ def simulated(n, n_features, variances, noise=1.0, seed=0):
     loadings = np.sqrt(variances)[:, np.newaxis] * axes.T
     truth = FactorGaussian(rng.normal(size=n_features), loadings, noise)
     return truth.sample(n, rng), truth
-
-
-def with_holes(X, share=0.3, seed=1):
-    holes = np.random.default_rng(seed).random(X.shape) < share
-    return np.where(holes, np.nan, X)
 
 
 def pca_of_1_over_n(X, n_components):

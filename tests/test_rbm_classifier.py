@@ -17,6 +17,7 @@ from common import (
     CLASSIFIERS,
     assert_same,
     assert_same_model,
+    division_of,
     fitted_floats,
     fitted_state,
     name_of,
@@ -29,12 +30,6 @@ from sklearn_ebm._class_scores import class_scores
 from sklearn_ebm._training import KnownDivision
 
 OBJECTIVES = "discriminative", "generative", "hybrid"
-
-
-def division_of(model, labels, fraction):
-    """Which rows a model that was fitted to all of them has held out."""
-    known, key = np.ones(len(labels), bool), model._state["key"]
-    return KnownDivision(known, fraction, key, "labels", True, labels)
 
 
 # ---- Learning ----

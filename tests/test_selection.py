@@ -21,16 +21,6 @@ def data():
     return factors @ loadings + rng.normal(size=(500, 9))
 
 
-@pytest.fixture
-def plt():
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    yield plt
-    plt.close("all")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", [FactorAnalysis(), ProbabilisticPCA()])
 def test_as_many_factors_as_rows_are_warned_of(estimator):

@@ -37,6 +37,7 @@ from sklearn_ebm.units import (
     as_unit,
 )
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 RARE = 1e-6
 N_CHAINS = 20_000
 KEY = 77
@@ -189,12 +190,6 @@ def finite_hidden(layers):
     fields = bias + states @ layers.weights[0].T
     log_p = states @ c + log_partitions(as_unit(layers.units[0]), fields)
     return states, softmax(log_p), fields, logsumexp(log_p)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    with threadpool_limits(1, user_api="openmp"):
-        yield
 
 
 # ---- Chains ----

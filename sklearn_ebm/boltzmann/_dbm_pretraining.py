@@ -17,7 +17,7 @@ from ..units import any_unbounded, are, as_unit
 from ._rates import CLIP, rate_of_counts, rate_shares
 from ._sampling import LAYER_KEY
 from ._starts import log_odds
-from ._trained import OFFSET_RATE
+from ._trained import set_steps
 from ._visible_scales import bias_for
 
 BERNOULLI = as_unit("bernoulli")
@@ -214,7 +214,6 @@ def _trainer(estimator, rows, part):
     state, columns, first = estimator._state, estimator._columns(), part.k == 0
     shift, scale = _standardised(state, part)
     key = state["key"] ^ (LAYER_KEY + part.k)
-    centred = estimator.centering
     seen = (rows.column_means - shift) / scale
     variance = np.exp(part.log_variance.astype(float)) if first else 1.0
     fields = part.upper_bias + part.up * weighted_sums(
@@ -236,7 +235,7 @@ def _trainer(estimator, rows, part):
         visible_offset=estimator._subtracted(
             seen, are(_kinds(estimator, part), Kind.BERNOULLI)
         ),
-        hidden_offset=part.upper_offset if centred else 0.0,
+        hidden_offset=part.upper_offset if estimator.centering else 0.0,
         gaussian=columns.gaussian if first else False,
         learned=columns.learned if first else False,
         shift=shift,
@@ -249,20 +248,17 @@ def _trainer(estimator, rows, part):
     )
     if first and any_unbounded(columns.unit):
         trainer.clip = CLIP
-    trainer.momentum = estimator.momentum
-    trainer.weight_decay = estimator.weight_decay
-    trainer.offset_rate = OFFSET_RATE if centred else 0.0
-    if estimator.momentum:
-        trainer.start_velocity()
+    set_steps(trainer, estimator)
     return trainer
 
 
 def _chains(estimator, fields, key):
     """First states of persistent chains: hidden units of the mean of the data.
 
-    None for contrastive divergence.
+    None for a net: by contrastive divergence hidden units say more of the rows, and the
+    machine is a worse model of them.
     """
-    if not estimator._greedy_chains_persist:
+    if estimator._pretrains_net:
         return None
     fields = np.tile(fields, (estimator._n_chains(), 1))
     units = BERNOULLI.kernel(fields.shape[1])

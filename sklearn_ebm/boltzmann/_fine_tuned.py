@@ -1,20 +1,19 @@
 """Nets that are pretrained as a stack of RBMs and fine-tuned by back-propagation."""
 
-from itertools import pairwise
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length
 
-from .._callbacks import CallbackSupportMixin, with_callbacks
+from .._callbacks import CallbackSupportMixin, begin_fit, with_callbacks
 from .._keeping import keeping, undo_if_nothing_learned
 from .._machines import some_rows
-from .._network import Dropout, Network, outputs
+from .._network import Adam, Descent, Dropout, Momentum, outputs
 from .._parameters import Interval, StrOptions, TupleOf, check_parameters
 from .._rows import Rows
-from .._stopping import STOPPING_CONSTRAINTS
+from .._stopping import STOPPING_CONSTRAINTS, Stopping
 from .._training import (
     SCHEDULES,
     KnownDivision,
@@ -23,11 +22,11 @@ from .._training import (
     refuse_early_stopping,
     share_held_out,
 )
-from .._transformer import Transformer
-from .._validation import check_rows, dense, random_key, title
+from .._validation import dense, random_key, title
 from ..monitoring import enter_epoch
 from ._faults import REAL_FEATURES, warn_of_constant_units
 from ._fine_tuning_run import FineTuning
+from ._fitted_net import FittedNet
 from ._labels import no_label
 from ._net_starts import hold_fields, random_params, spread_fields
 from ._stack import (
@@ -81,17 +80,15 @@ def _takes_steps(estimator):
 partial_fit_available = available_if(_takes_steps)
 
 
-class FineTuned(CallbackSupportMixin, Transformer):
-    """The training and the use of a pretrained net.
+class FineTuned(CallbackSupportMixin, FittedNet):
+    """The training of a pretrained net.
 
     An estimator that derives from it has the parameters below and says what its
     targets are: `_check_targets`, and `_first_targets` and `_targets`, which take what
-    that returns; `_output`, `_validation`; `_monitor`, the number that early stopping
+    that returns; `_output`, `_validation`; `_watched`, the number that early stopping
     watches; and `_learning_rates`, by solver, where none is given, with `_wide`, by
     which that of "sgd" falls with the units of a layer.
     """
-
-    _takes_sparse = True
 
     _parameter_constraints: dict = {
         "hidden_layer_sizes": LAYER_SIZES,
@@ -172,7 +169,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_state")
-        given = {"X": X, "y": y}
+        given = X, y
         X, targets, division = self._begin(X, y, None, goes_on)
         if len(division.training) == 0:
             name = type(self).__name__
@@ -181,20 +178,17 @@ class FineTuned(CallbackSupportMixin, Transformer):
             return self
         if goes_on:
             self._go_on(targets)
-        n_tasks = self.n_iter if goes_on else self._n_pretrained + self.n_iter
-        callbacks = self._init_callback_context(max_subtasks=n_tasks)
-        callbacks.call_on_fit_task_begin(estimator=self, **given)
+        n_parts = self.n_iter if goes_on else self._n_pretrained + self.n_iter
+        task = begin_fit(self, n_parts, *given)
         if not goes_on:
-            self._start(X, LayerTasks(callbacks, estimator=self, **given))
+            self._start(X, task)
             self._settle()
-        run = FineTuning(self, self._training_inputs(X), targets, division)
+        run = self._run(X, targets, division)
         with keeping(self, run):
-            self._fine_tune(run, callbacks, given)
+            self._fine_tune(run, task)
         if self.n_iter:
             self._warn_of_faults(X)
-        callbacks.call_on_fit_task_end(
-            estimator=self, **given, reconstruction_attributes=dict
-        )
+        task.end(dict)
         return self
 
     @undo_if_nothing_learned
@@ -214,7 +208,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
             entry = {"learning_rate": rate, "seconds": 0.0, "loss": np.nan}
             enter_epoch(self, entry, _in_words)
             return self
-        run = FineTuning(self, self._training_inputs(X), targets, division)
+        run = self._run(X, targets, division)
         with keeping(self, run):
             entry = run.epoch(np.full(run.n_batches, self._rate()))
             enter_epoch(self, entry, _in_words)
@@ -339,14 +333,14 @@ class FineTuned(CallbackSupportMixin, Transformer):
         """How many machines are trained before the net."""
         return len(self._sizes()) if self.pretrain else 0
 
-    def _start(self, X, tasks=None):
+    def _start(self, X, task=None):
         """Pretrain a new net, if it is to be, and publish it.
 
         Not before: data that the pretraining refuses leave the net that there was.
         """
         first = self._state["params"]
         if self.pretrain:
-            self._pretrain(X, tasks)
+            self._pretrain(X, LayerTasks(task))
         self._spread(X, first)
         self._publish()
 
@@ -365,10 +359,8 @@ class FineTuned(CallbackSupportMixin, Transformer):
             batch_size=self.pretrain_batch_size,
             **PRETRAINING,
         )
-        for rbm in rbms:
-            rbm._counts_rarer = True
         try:
-            pretrain(rbms, X, tasks=tasks, prepare=_centre_if_steady)
+            pretrain(rbms, X, tasks, prepare=_centre_if_steady)
         finally:
             # An interrupted stack is as far as it got.
             if all(hasattr(rbm, "components_") for rbm in rbms):
@@ -418,31 +410,77 @@ class FineTuned(CallbackSupportMixin, Transformer):
         activities = self._network(self._state).forward(params, inputs)
         return [layer.mean(axis=0) for layer in activities[:-1]]
 
-    def _fine_tune(self, run, callbacks, given):
+    def _training_inputs(self, X):
+        """Return what the net of the state, not the public one, is given."""
+        inputs, standard = self._inputs(X, True), self._state.get("standard")
+        return inputs if standard is None else Standardised(inputs, standard)
+
+    def _dropout(self, state):
+        """Return what draws masks for the inputs and the hidden layers."""
+        params = state["params"]
+        rates = [self.input_dropout] + [self.dropout] * (len(params) // 2 - 1)
+        sizes = [len(weights) for weights in params[::2]]
+        return Dropout(rates, sizes, state["key"], params[0].dtype)
+
+    def _run(self, X, targets, division):
+        """Return a fine-tuning that goes on from the state of the training."""
+        state, inputs = self._state, self._training_inputs(X)
+        params, offsets = [p.copy() for p in state["params"]], ()
+        if self._centred:
+            offsets = state.get("offsets")
+            if offsets is None:
+                offsets = self._offsets(inputs[some_rows(division.training)])
+        descent = Descent(
+            self._network(state, self.weight_decay),
+            self._optimiser(params),
+            params,
+            inputs,
+            targets,
+            self._dropout(state),
+            self.batch_size,
+            self.max_norm,
+            state["step"],
+            offsets,
+        )
+        if not self.early_stopping:
+            return FineTuning(descent, division, state["key"])
+        stopping = Stopping(self._watched, self.tol, self.n_iter_no_change)
+        unseen, told = inputs[division.held_out], targets[division.held_out]
+
+        def validate(params):
+            found = outputs(self._network(state), params, unseen)
+            return self._validation(found, told)
+
+        return FineTuning(descent, division, state["key"], stopping, validate)
+
+    def _optimiser(self, params):
+        """Return what takes the steps, unless the solver does that itself."""
+        if self._solver == "lbfgs":
+            return None
+        if self._solver == "adam":
+            return Adam(params, self._state.get("moments"))
+        velocity = self._state.get("velocity")
+        return Momentum(params, self.momentum, self.nesterov, velocity)
+
+    def _fine_tune(self, run, task):
         """Train for n_iter epochs, or until something says that it is enough."""
 
-        def begun():
-            task = callbacks.subcontext(task_name="epoch")
-            task.call_on_fit_task_begin(estimator=self, **given)
-            return task
-
-        def ended(task, entry):
+        def ended(part, entry):
             entry |= run.measure()
             enter_epoch(self, entry, _in_words)
             run.see(entry, self.n_iter_)
-            stop = task.call_on_fit_task_end(
-                estimator=self,
-                **given,
-                reconstruction_attributes=lambda: self._fitted(run),
-            )
-            return stop or run.stopping.done
+            return part.end(lambda: self._fitted(run)) or run.stopping.done
 
         if self._solver == "lbfgs":
             if self.n_iter:
-                run.minimise(self.n_iter, self.tol, lambda e: ended(begun(), e))
+                run.minimise(
+                    self.n_iter,
+                    self.tol,
+                    lambda entry: ended(task.part("epoch"), entry),
+                )
             return
         for epoch in range(self.n_iter):
-            task = begun()
+            part = task.part("epoch")
             rates = minibatch_rates(
                 self._rate(),
                 self.learning_rate_schedule,
@@ -450,7 +488,7 @@ class FineTuned(CallbackSupportMixin, Transformer):
                 self.n_iter,
                 run.n_batches,
             )
-            if ended(task, run.epoch(rates)):
+            if ended(part, run.epoch(rates)):
                 break
 
     def _fitted(self, run):
@@ -467,119 +505,6 @@ class FineTuned(CallbackSupportMixin, Transformer):
         if state.get("standard") is not None:
             weights[0], biases[0] = for_inputs(weights[0], biases[0], state["standard"])
         return {"coefs_": weights, "intercepts_": biases}
-
-    @property
-    def loss_curve_(self):
-        """The objective in every epoch.
-
-        Raises
-        ------
-        AttributeError
-            If the net has not been fitted, or has not been fine-tuned.
-        """
-        if "loss" not in self.history_:
-            raise AttributeError("loss_curve_ is of nets that are fine-tuned only.")
-        return self.history_["loss"]
-
-    # ---- Use ----
-
-    def transform(self, X):
-        """Compute the activities of the last hidden layer.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The data to be transformed.
-
-        Returns
-        -------
-        h : ndarray of shape (n_samples, n_units)
-            Activities, between 0 and 1.
-
-        Raises
-        ------
-        NotFittedError
-            If the model has not been fitted.
-        ValueError
-            If X is not a matrix of finite numbers, or has other features than in `fit`.
-            Fitted with ``objective="multi_prediction"``, `DBMClassifier` takes NaN, in
-            a dense array.
-        TypeError
-            If X holds dates or times.
-        """
-        return self._outputs(X, hidden=True)
-
-    def _outputs(self, X, hidden=False):
-        """Fields of the outputs, or activities of the last hidden layer."""
-        check_is_fitted(self)
-        X, rows = self._read(X)
-        params = [each.astype(rows.dtype, copy=False) for each in self._params()]
-        return outputs(self._network(self._state), params, self._inputs(X), hidden)
-
-    # ---- The net: another kind of net says other things here ----
-
-    def _read(self, X, reset=False):
-        """Validate data: X, and its `Rows`."""
-        # (Values that the visible units cannot represent are the pretraining's affair.)
-        return check_rows(self, X, reset=reset, quiet=True)
-
-    def _inputs(self, X, training=False):
-        """Return what the net is given of rows of data, in `Descent` and `outputs`."""
-        return X
-
-    def _training_inputs(self, X):
-        """Return what the net of the state, not the public one, is given."""
-        inputs, standard = self._inputs(X, True), self._state.get("standard")
-        return inputs if standard is None else Standardised(inputs, standard)
-
-    def _network(self, state, weight_decay=0.0):
-        """Return the net."""
-        return Network(self._output(state), weight_decay)
-
-    def _dropout(self, state):
-        """Return what draws masks for the inputs and the hidden layers."""
-        params = state["params"]
-        rates = [self.input_dropout] + [self.dropout] * (len(params) // 2 - 1)
-        sizes = [len(weights) for weights in params[::2]]
-        return Dropout(rates, sizes, state["key"], params[0].dtype)
-
-    def _params(self):
-        """Return the parameters of the net, from the public attributes."""
-        pairs = zip(self.coefs_, self.intercepts_, strict=True)
-        return [each for pair in pairs for each in pair]
-
-    @property
-    def _n_features_out(self):
-        return self.coefs_[-1].shape[0]
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "coefs_")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
-    def _check_restored(self):
-        damage = self._damage()
-        if damage is not None:
-            raise ValueError(
-                f"The restored {type(self).__name__} is damaged: {damage}."
-            )
-
-    def _damage(self):
-        """Return what is wrong with the public attributes, or None."""
-        shapes = [each.shape for each in self.coefs_]
-        biases = [each.shape for each in getattr(self, "intercepts_", ())]
-        joined = all(a[1] == b[0] for a, b in pairwise(shapes))
-        if (
-            not joined
-            or biases != [shape[1:] for shape in shapes]
-            or shapes[0][0] != self.n_features_in_
-            or shapes[-1][1] != getattr(self, "n_outputs_", shapes[-1][1])
-        ):
-            return f"coefs_ have shapes {shapes}, intercepts_ {biases}"
-        return None
 
 
 def _in_words(entry):

@@ -24,7 +24,7 @@ class FineTunedClassifier(PredictedLabels, FineTuned):
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "unlabeled": [Real, str, None],
     }
-    _monitor = "accuracy"
+    _watched = "accuracy"
     _learning_rates = {"sgd": 0.1, "adam": 0.005}
     # Longer steps against what all units of a wide layer share would overshoot.
     _wide = 25.0

@@ -5,53 +5,40 @@ import time
 import numpy as np
 
 from .._keeping import check_finite, until_checked
-from .._machines import some_rows
-from .._network import Adam, Descent, Momentum, minimise, outputs
+from .._network import minimise
 from .._openmp import effective_n_threads
 from .._pacer import Pacer
-from .._stopping import NoStopping, Stopping
+from .._stopping import NoStopping
 from .._training import epoch_order
 
 
 class FineTuning:
-    """The fine-tuning of one call of `fit` or `partial_fit`."""
+    """The fine-tuning of one call of `fit` or `partial_fit`.
 
-    def __init__(self, model, X, targets, division):
-        state = model._state
-        self.model, self.key, self.division = model, state["key"], division
-        self.params = params = [p.copy() for p in state["params"]]
-        # The name in the state of what the optimiser remembers, if it does.
-        self.memory = {"adam": "moments", "sgd": "velocity"}.get(model._solver)
-        self.offsets = {}
-        if model._centred:
-            offsets = state.get("offsets")
-            if offsets is None:
-                offsets = model._offsets(X[some_rows(division.training)])
-            self.offsets = {"offsets": offsets}
-        if model._solver == "adam":
-            optimiser = Adam(params, state.get("moments"))
-        else:
-            optimiser = Momentum(
-                params, model.momentum, model.nesterov, state.get("velocity")
-            )
-        self.descent = Descent(
-            model._network(state, model.weight_decay),
-            optimiser,
-            params,
-            X,
-            targets,
-            model._dropout(state),
-            model.batch_size,
-            model.max_norm,
-            state["step"],
-            **self.offsets,
-        )
-        self.n_batches = -(-len(division.training) // model.batch_size)
+    Parameters
+    ----------
+    descent : Descent
+        The net, its optimiser and all rows.
+
+    division : KnownDivision
+        Which of them it trains on.
+
+    key : int
+        Determines, with the number of the step, their order in an epoch.
+
+    stopping : Stopping or None, default=None
+        What chooses the best epoch by what rows held out say.
+
+    validate : callable or None, default=None
+        Returns that, given the parameters.
+    """
+
+    def __init__(self, descent, division, key, stopping=None, validate=None):
+        self.descent, self.division, self.key = descent, division, key
+        self.stopping, self.validate = stopping or NoStopping(), validate
+        self.params = descent.params
+        self.n_batches = -(-len(division.training) // descent.batch_size)
         self.pacer = Pacer(effective_n_threads())
-        self.stopping = NoStopping()
-        if model.early_stopping:
-            self.stopping = Stopping(model._monitor, model.tol, model.n_iter_no_change)
-            self.held_out = X[division.held_out], targets[division.held_out]
 
     def epoch(self, rates):
         """Train on every row once; returns what to enter in the history."""
@@ -89,26 +76,23 @@ class FineTuning:
 
     def measure(self):
         """Return what the rows held out say."""
-        if not self.model.early_stopping:
-            return {}
-        X, targets = self.held_out
-        network = self.model._network(self.model._state)
-        return self.model._validation(outputs(network, self.params, X), targets)
+        return self.validate(self.params) if self.validate else {}
 
     def see(self, entry, n_iter):
         """Take note of what has been entered as epoch n_iter."""
-        if self.model.early_stopping:
+        if self.validate:
             self.stopping.see(entry, n_iter, [p.copy() for p in self.params])
 
     def state(self):
         """Return what another run needs to go on."""
+        optimiser, offsets = self.descent.optimiser, self.descent.offsets
         # (What another optimiser remembers is out of date.)
         memory = {"moments": None, "velocity": None}
-        if self.memory:
-            memory[self.memory] = self.descent.optimiser.state()
-        return {
+        if optimiser:
+            memory[optimiser.memory] = optimiser.state()
+        state = {
             "params": [p.copy() for p in self.params],
             "step": int(self.descent.step),
             **memory,
-            **self.offsets,
         }
+        return state | ({"offsets": [mean[0] for mean in offsets]} if offsets else {})

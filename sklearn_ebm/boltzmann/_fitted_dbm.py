@@ -59,10 +59,10 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
             If X has values that the visible units cannot represent, or blocks of
             categories that do not sum to 1.
         """
-        return self._output(*self._read(X))
+        return self._transform(X)
 
-    def _transform_again(self, X):
-        return self._output(*self._read(X, quiet=True))
+    def _transform(self, X, quiet=False):
+        return self._output(*self._read(X, quiet=quiet))
 
     def _output(self, X, dtype):
         of_all = gives_all(self)

@@ -59,6 +59,9 @@ class FittedRBM(Sampling, Transformer):
         UserWarning
             If values of X lie outside [0, 1], by more than rounding.
         """
+        return self._transform(X)
+
+    def _transform(self, X, quiet=False):
         check_is_fitted(self)
         X, rows = check_rows(self, X, scan=False, fill=self._mean_field())
         if sp.issparse(X) and 0 < X.nnz <= FEW * X.shape[1]:
@@ -66,7 +69,7 @@ class FittedRBM(Sampling, Transformer):
         else:
             up = self._up(rows.dtype)
         means = means_of(rows, up)
-        check_values(self, X, rows)
+        check_values(self, X, rows, quiet=quiet)
         return means
 
     def inverse_transform(self, X):

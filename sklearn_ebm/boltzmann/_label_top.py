@@ -26,6 +26,7 @@ from ._stack import (
     FIRST_ROWS,
     STACK_EPOCHS,
     LayerTasks,
+    as_part,
     new_stack,
     pretrain,
     recognition,
@@ -66,7 +67,7 @@ def check_generative(model):
 
 
 @undo_if_nothing_learned
-def train(model, X, y, classes=None, callbacks=None):
+def train(model, X, y, classes=None, task=None):
     """Train a net: greedily below the top, then the top with the labels.
 
     Parameters
@@ -84,11 +85,10 @@ def train(model, X, y, classes=None, callbacks=None):
     classes : ndarray of shape (n_classes,) or None, default=None
         All labels there will be. None takes those of y.
 
-    callbacks : callback context or None, default=None
-        Is told of every machine in `fit`. Without one this is a pass of
-        `partial_fit`.
+    task : Task or None, default=None
+        The `fit` that this is. Without one it is a pass of `partial_fit`.
     """
-    one_pass = callbacks is None
+    one_pass = task is None
     goes_on = hasattr(model, "_state") and (one_pass or model.warm_start)
     checked, rows, labels, targets = _check(model, X, y, classes, goes_on, one_pass)
     top = _new_top(model)
@@ -98,10 +98,10 @@ def train(model, X, y, classes=None, callbacks=None):
         weighted, dtype = model.intercept_label_, model.coefs_[0].dtype
     else:
         rbms = _new_rbms(model, top.random_state, len(labels))
-    tasks = LayerTasks(callbacks, estimator=model, X=X, y=y)
+    tasks = LayerTasks(task)
     try:
         if rbms:
-            pretrain(rbms, checked, tasks=tasks)
+            pretrain(rbms, checked, tasks)
         below = _below(model) if goes_on else _parameters(rbms, dtype)
         if tasks.stopped:
             _give_first_parameters(top, below, checked, labels, targets["classes"])
@@ -164,9 +164,7 @@ def _new_top(model):
         verbose=model.verbose,
         random_state=check_random_state(model.random_state),
     )
-    top._stands_alone = False
-    top._title = f"{type(model).__name__}, top"
-    return top
+    return as_part(top, model, "top")
 
 
 def _new_rbms(model, rng, n_rows):

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from .._callbacks import Task
 from .._machines import Machine
 from .._rows import Rows
 from .._validation import dense
@@ -21,6 +22,20 @@ CHUNK = 2048
 STACK_EPOCHS = 10, 60
 # Rows that the machines above an interrupted one take their first biases from.
 FIRST_ROWS = 1000
+
+
+def as_part(machine, whole, name):
+    """Tell a machine that it is a part of an estimator, and return it.
+
+    Messages call it by the class of that one and this name of the part. It does not
+    warn of being no good model. If the whole has a `pretrain_learning_rate`, it is a
+    net, which starts from what the machine learns.
+    """
+    machine._title = f"{type(whole).__name__}, {name}"
+    machine._stands_alone = False
+    if hasattr(whole, "pretrain_learning_rate"):
+        machine._pretrains_net = True
+    return machine
 
 
 def new_stack(estimator, sizes, rng, *, learning_rate, n_iter, upper=RBM, **settings):
@@ -68,11 +83,7 @@ def new_stack(estimator, sizes, rng, *, learning_rate, n_iter, upper=RBM, **sett
             verbose=estimator.verbose,
             **settings,
         )
-        rbm._title = f"{type(estimator).__name__}, layer {number + 1}"
-        rbm._stands_alone = False
-        if hasattr(estimator, "pretrain_learning_rate"):
-            rbm._rate_name = "pretrain_learning_rate"
-        rbms.append(rbm)
+        rbms.append(as_part(rbm, estimator, f"layer {number + 1}"))
     return rbms
 
 
@@ -92,11 +103,8 @@ class LayerTasks:
 
     Parameters
     ----------
-    callbacks : callback context or None, default=None
-        That of the stack. With None there is nobody to tell.
-
-    **given : dict
-        The estimator and the data that callbacks are told of.
+    task : Task or None, default=None
+        The fit of the stack. With None there is nobody to tell.
 
     Attributes
     ----------
@@ -104,23 +112,23 @@ class LayerTasks:
         Whether a callback has asked that no further machine be trained.
     """
 
-    def __init__(self, callbacks=None, **given):
-        self.callbacks, self.given, self.stopped = callbacks, given, False
+    def __init__(self, task=None):
+        self.task, self.stopped = task, False
 
     @contextmanager
     def around(self, machine):
         """Return a context in which to train a machine."""
-        if self.callbacks is None:
+        if self.task is None:
             yield
             return
-        layer = self.callbacks.subcontext(task_name="layer")
-        with layer.propagate_callback_context(machine):
-            layer.call_on_fit_task_begin(**self.given)
+        context = self.task.context.subcontext(task_name="layer")
+        with context.propagate_callback_context(machine):
+            layer = Task(context, self.task.given)
             yield
-        self.stopped = layer.call_on_fit_task_end(**self.given)
+        self.stopped = layer.end()
 
 
-def pretrain(rbms, X, method="fit", tasks=None, prepare=None):
+def pretrain(rbms, X, tasks, method="fit", prepare=None):
     """Train machines one after the other, each on the means of the one below.
 
     Means of at most two layers are in memory. An interrupt is passed on. After it, or a
@@ -135,16 +143,16 @@ def pretrain(rbms, X, method="fit", tasks=None, prepare=None):
     X : {ndarray, sparse matrix} of shape (n_samples, n_features)
         Validated data, used as they are.
 
+    tasks : LayerTasks
+        What callbacks are told of, and may stop.
+
     method : {"fit", "partial_fit"}, default="fit"
         How each machine is trained.
-
-    tasks : LayerTasks or None, default=None
-        What callbacks are told of, and may stop.
 
     prepare : callable or None, default=None
         Is called with each machine and its inputs before it is trained.
     """
-    tasks, inputs = tasks or LayerTasks(), X
+    inputs = X
     try:
         for rbm in rbms:
             if prepare is not None:

@@ -7,7 +7,12 @@ import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 
-from .._callbacks import CallbackSupportMixin, wants_history, with_callbacks
+from .._callbacks import (
+    CallbackSupportMixin,
+    begin_fit,
+    wants_history,
+    with_callbacks,
+)
 from .._keeping import keeping, undo_if_nothing_learned
 from .._missing import N_FIRST_SWEEPS, DrawnValues
 from .._parameters import Interval, PairOf, StrOptions, check_parameters
@@ -83,13 +88,10 @@ class Trained(CallbackSupportMixin, TransformerMixin):
 
     # Parameters that the use of a model asks for `as_made`.
     _kept = ()
-    # Whether it is more than a part of a net, which need not be a good model.
+    # What a part of another estimator is told (see `as_part`): whether it is more than
+    # that, which need not be a good model, and whether it pretrains a net.
     _stands_alone = True
-    # Whether, without centering, features with a mean above 1/2 have the offset 1: then
-    # those that are mostly on are learned as if 0 and 1 were exchanged.
-    _counts_rarer = False
-    # What a user calls the learning rate, which warnings name.
-    _rate_name = "learning_rate"
+    _pretrains_net = False
 
     def _n_pretrained(self, rows):
         """Return how many epochs of pretraining come before those of a new machine."""
@@ -143,7 +145,6 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_state")
-        # (Callbacks get X as it was given.)
         data, rows, drawn = self._begin(X, goes_on)
         if goes_on and self.n_iter == 0:
             return self
@@ -155,9 +156,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             self._state = self._state | {"settled": True}
         n_before = 0 if goes_on else self._n_pretrained(rows)
         n_iter = self._n_epochs(rows)
-        callbacks = self._init_callback_context(max_subtasks=n_before + n_iter)
-        given = {"X": X, "y": y}
-        callbacks.call_on_fit_task_begin(estimator=self, **given)
+        task = begin_fit(self, n_before + n_iter, X, y)
         monitor = stopping = None
         if self.verbose or self.early_stopping or wants_history(self):
             monitor = self._monitor(data, division, drawn)
@@ -166,9 +165,9 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         run = Run(self._trainer(rows), division, monitor, stopping, self._tempered())
         with keeping(self, run):
             if not goes_on:
-                self._prepare(run, data, rows, callbacks, given)
+                self._prepare(run, data, rows, task)
             for epoch, rates, averaging in run.epochs(
-                self, n_iter, self._rate(), self._schedule(), callbacks, given
+                self, n_iter, self._rate(), self._schedule(), task
             ):
                 run.trainer.n_gibbs_steps = gibbs_steps(
                     self.n_gibbs_steps, epoch, n_iter
@@ -179,9 +178,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
                     drawn.sweep(self._layers_of(run.trainer.parameters()), n_sweeps)
                 train_epoch(self, run, rates, averaging, machine_in_words)
         self._warn_of_faults(data, run, drawn)
-        callbacks.call_on_fit_task_end(
-            estimator=self, **given, reconstruction_attributes=dict
-        )
+        task.end(dict)
         return self
 
     @undo_if_nothing_learned
@@ -255,8 +252,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         ValueError, TypeError
             As in `fit`.
         """
-        self.fit(X, y, **fit_params)
-        return self._transform_again(X)
+        # (Values out of range have had their warning.)
+        return self.fit(X, y, **fit_params)._transform(X, quiet=True)
 
     def _check_parameters(self):
         check_parameters(self)
@@ -294,7 +291,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             fill=drawn and drawn.fill,
         )
 
-    def _prepare(self, run, X, rows, callbacks, given):
+    def _prepare(self, run, X, rows, task):
         """Do what comes before the first epoch, if anything does."""
 
     def _drawn_values(self, goes_on):
@@ -347,7 +344,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         """
         if self.centering:
             return means
-        return np.where(bits & (means > 0.5), 1.0, 0.0) if self._counts_rarer else 0.0
+        # A net learns features that are mostly on as if 0 and 1 were exchanged.
+        return np.where(bits & (means > 0.5), 1.0, 0.0) if self._pretrains_net else 0.0
 
     def _go_on(self, X, rows, n_seen):
         """Take rows into the mean of the n_seen rows before them.
@@ -383,17 +381,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             step=state["step"],
             n_gibbs_steps=np.ravel(self.n_gibbs_steps)[-1],
         )
-        trainer.momentum = self.momentum
-        trainer.weight_decay = self.weight_decay
-        trainer.nesterov = self.nesterov
-        trainer.l1_decay = self.l1_decay
-        if self.sparsity_target is not None:
-            trainer.sparsity_target = self.sparsity_target
-            trainer.sparsity_cost = self.sparsity_cost
-        trainer.max_norm = self.max_norm or 0.0
-        trainer.offset_rate = OFFSET_RATE if self.centering else 0.0
-        if self.momentum:
-            trainer.start_velocity(state.get("velocity"))
+        set_steps(trainer, self, state.get("velocity"))
         if self.fast_learning_rate and self.persistent:
             trainer.fast_learning_rate = self.fast_learning_rate
             trainer.start_fast(state.get("fast"))
@@ -431,7 +419,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             division,
             self._state["key"],
             self._dtype(),
-            lambda *parameters: self._view(parameters),
+            self._view,
             drawn and drawn.missing_in,
         )
 
@@ -461,3 +449,21 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         if jumps is not None:
             state["jumps"] = jumps
         return state
+
+
+def set_steps(trainer, estimator, velocity=None):
+    """Let a kernel take the steps that the parameters of an estimator say.
+
+    With momentum they go on from this velocity, or from rest.
+    """
+    trainer.momentum = estimator.momentum
+    trainer.weight_decay = estimator.weight_decay
+    trainer.nesterov = estimator.nesterov
+    trainer.l1_decay = estimator.l1_decay
+    if estimator.sparsity_target is not None:
+        trainer.sparsity_target = estimator.sparsity_target
+        trainer.sparsity_cost = estimator.sparsity_cost
+    trainer.max_norm = estimator.max_norm or 0.0
+    trainer.offset_rate = OFFSET_RATE if estimator.centering else 0.0
+    if estimator.momentum:
+        trainer.start_velocity(velocity)

@@ -7,7 +7,7 @@ from scipy.special import logit
 
 from .._mean_field import MeanField
 from .._parameters import Interval, StrOptions
-from .._training import epochs_of, told_of
+from .._training import epochs_of
 from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from ..layered import blocks, connections, unfolded
@@ -72,9 +72,6 @@ class TrainedDBM(Trained, FittedDBM):
     fast_learning_rate = 0.0
     early_stopping = False
     _kept = ("visible",)
-    # Whether the greedy pretraining has chains that go on. Without (CD-1) its hidden
-    # units say more of the rows, and the machine is a worse model of them.
-    _greedy_chains_persist = True
     _default_rates = RATE, RATE_OF_REALS
 
     @property
@@ -235,14 +232,12 @@ class TrainedDBM(Trained, FittedDBM):
         a_layer = self._epochs_of(self.pretrain_n_iter, rows)
         return a_layer * self._n_pretrained_layers
 
-    def _prepare(self, run, X, rows, callbacks, given):
+    def _prepare(self, run, X, rows, task):
         """Pretrain the layers one by one; when interrupted, keep what there is."""
         n_epochs = self._n_pretrained(rows)
         if not n_epochs:
             return
-        epochs = told_of(
-            callbacks, "pretraining epoch", n_epochs, estimator=self, **given
-        )
+        epochs = task.parts("pretraining epoch", n_epochs)
         a_layer = self._epochs_of(self.pretrain_n_iter, rows)
         try:
             pretrain(self, X, rows, run.division, epochs, a_layer)

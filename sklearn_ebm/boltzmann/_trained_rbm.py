@@ -9,11 +9,11 @@ from .._machines import weighted_sums
 from .._parameters import Interval, StrOptions
 from .._stopping import STOPPING_CONSTRAINTS
 from .._trainer import Trainer
-from .._validation import check_rows, check_values, title
+from .._validation import title
 from ..monitoring import may_be_idle
 from ._faults import warn_if_worse_than_independent, warn_of_constant_bits
-from ._fitted_rbm import FittedRBM, layered, means_of
-from ._snapshot import Snapshot
+from ._fitted_rbm import FittedRBM
+from ._snapshot import Snapshot, twin_of
 from ._starts import BITS_RATE, first_chains, log_odds, start_of_bits
 from ._trained import Trained
 
@@ -32,13 +32,6 @@ class TrainedRBM(Trained, FittedRBM):
         "missing": [StrOptions({"raise", "latent"})],
         **STOPPING_CONSTRAINTS,
     }
-
-    def _transform_again(self, X):
-        """Transform data whose values out of range have had their warning."""
-        X, rows = check_rows(self, X, scan=False, fill=self._mean_field())
-        means = means_of(rows, self._up(rows.dtype))
-        check_values(self, X, rows, quiet=True)
-        return means
 
     def _check_parameters(self):
         super()._check_parameters()
@@ -97,7 +90,7 @@ class TrainedRBM(Trained, FittedRBM):
 
     def _layers_of(self, parameters):
         """Return the model with these parameters as a value."""
-        return layered(*parameters)
+        return twin_of(self, self._public(parameters))._layered()
 
     def _warn_of_faults(self, X, run, drawn):
         """Warn if hidden units say nothing, or the model is none of the data."""
@@ -108,9 +101,8 @@ class TrainedRBM(Trained, FittedRBM):
         # Next to nothing for a model in good health: the data are not looked at.
         if may_be_idle(fields + self.intercept_hidden_):
             monitor = self._monitor(X, run.division, drawn)
-            idle = monitor.warn_of_idle_units(
-                title(self), run.parameters(), self._rate_name
-            )
+            rate = "pretrain_learning_rate" if self._pretrains_net else "learning_rate"
+            idle = monitor.warn_of_idle_units(title(self), run.parameters(), rate)
         # (None is some epochs.)
         if self.n_iter != 0 and self._stands_alone:
             warn_if_worse_than_independent(self, X, self._lowest_rate())

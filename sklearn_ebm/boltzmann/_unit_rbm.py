@@ -36,7 +36,7 @@ from ._rates import (
     rate_shares,
     steady_rate,
 )
-from ._snapshot import UnitSnapshot, twin_of
+from ._snapshot import UnitSnapshot
 from ._starts import first_draws, start_of_some_bits, training_rows
 from ._structure import as_made, visible_in_words
 from ._trained_rbm import TrainedRBM
@@ -113,7 +113,6 @@ class UnitsRBM(UnitColumns, TrainedRBM):
 
     # ---- Use ----
 
-    @unless_bits
     def transform(self, X):
         """Compute the means of the hidden units, given the visible ones.
 
@@ -145,12 +144,11 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             If X has values that the visible units cannot represent, or blocks of
             categories that do not sum to 1.
         """
-        X, machine = self._check_use(X)
-        return machine.up.means_in_chunks(X)
+        return self._transform(X)
 
     @unless_bits
-    def _transform_again(self, X):
-        X, machine = self._check_use(X, quiet=True)
+    def _transform(self, X, quiet=False):
+        X, machine = self._check_use(X, quiet=quiet)
         return machine.up.means_in_chunks(X)
 
     @unless_bits
@@ -339,14 +337,13 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     def _check_parameters(self):
         super()._check_parameters()
         hidden = as_unit(self.hidden)
-        if not self._asks_for_bits:
-            try:
-                hidden.kernel(self.n_components)  # refuses parts of blocks
-            except ValueError as error:
-                raise ValueError(
-                    f"n_components={self.n_components} does not suit "
-                    f"hidden={self.hidden!r}: {error}"
-                ) from error
+        try:
+            hidden.kernel(self.n_components)  # refuses parts of blocks
+        except ValueError as error:
+            raise ValueError(
+                f"n_components={self.n_components} does not suit "
+                f"hidden={self.hidden!r}: {error}"
+            ) from error
         means = Interval(Real, *range_of(hidden), closed="neither")
         target = self.sparsity_target
         if target is not None and not means.is_satisfied_by(target):
@@ -395,12 +392,11 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         return rate_of_counts(self._default_rates[2], kinds, means, self.n_components)
 
     def _rate_shares(self):
-        if self.learning_rate is not None or self._bits:
+        if self.learning_rate is not None:
             return super()._rate_shares()
         kinds = self._columns().kinds
         return rate_shares(self._rate(), self._rate_of_counts(), kinds)
 
-    @unless_bits
     def _go_on(self, X, rows, n_seen):
         division = super()._go_on(X, rows, n_seen)
         if any_unbounded(as_unit(self.hidden)):
@@ -530,18 +526,14 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         return {name: value.astype(dtype) for name, value in fitted.items()}
 
     @unless_bits
-    def _layers_of(self, parameters):
-        return twin_of(self, self._public(parameters))._layered()
-
-    @unless_bits
     def _view(self, parameters):
         return UnitSnapshot(self, self._public(parameters))
 
     def _warn_of_faults(self, X, run, drawn):
         super()._warn_of_faults(X, run, drawn)
-        if not self._bits and as_unit(self.hidden).kind == Kind.BERNOULLI:
+        if as_unit(self.hidden).kind == Kind.BERNOULLI:
             self._warn_of_endless_counts(self.components_, self.intercept_visible_)
-        if not self._bits and self._stands_alone:
+        if self._stands_alone:
             warn_of_full_weights(self, self._columns().kinds)
 
     def _check_restored(self):

@@ -18,6 +18,7 @@ from ..layered import Layered
 from ._fine_tuned import PRETRAINING
 from ._fine_tuned_classifier import FineTunedClassifier
 from ._net_starts import random_params
+from ._stack import as_part
 from ._structure import component_shapes
 from .dbm import DBMTransformer
 
@@ -76,10 +77,7 @@ class Unrolled:
             random_state=rng,
             centering=PRETRAINING["centering"],
         )
-        dbm._greedy_chains_persist = PRETRAINING["persistent"]
-        dbm._title = f"{type(model).__name__}, pretraining"
-        dbm._stands_alone = False
-        dbm._counts_rarer = True
+        as_part(dbm, model, "pretraining")
         try:
             with tasks.around(dbm):
                 dbm.fit(X)

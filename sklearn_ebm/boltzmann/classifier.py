@@ -7,7 +7,7 @@ from scipy.special import expit, logit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
-from .._callbacks import CallbackSupportMixin, with_callbacks
+from .._callbacks import CallbackSupportMixin, begin_fit, with_callbacks
 from .._classifier import ClassifierTrainer
 from .._keeping import keeping, undo_if_nothing_learned
 from .._machines import some_rows, weighted_sums
@@ -367,11 +367,11 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         """
         check_parameters(self)
         goes_on = self.warm_start and hasattr(self, "_state")
-        given = {"X": X, "y": y}
+        given = X, y
         X, rows, codes, division = self._begin(X, y, None, goes_on)
         if goes_on and self.n_iter == 0:
             return self
-        n_rows = len(np.asarray(given["y"]))
+        n_rows = len(np.asarray(y))
         if len(codes) < n_rows and self._stands_alone:
             warn(
                 "objective='discriminative' learns nothing from rows without a label "
@@ -379,8 +379,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             )
         if goes_on:
             self._go_on(X, rows, division, n_seen=0)
-        callbacks = self._init_callback_context(max_subtasks=self.n_iter)
-        callbacks.call_on_fit_task_begin(estimator=self, **given)
+        task = begin_fit(self, self.n_iter, *given)
         monitor = stopping = None
         if self.early_stopping:
             monitor = _HeldOut(X, codes, division.held_out, self._dtype())
@@ -389,7 +388,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         with keeping(self, run):
             rate, schedule = self._rate(codes, division), self.learning_rate_schedule
             for _, rates, averaging in run.epochs(
-                self, self.n_iter, rate, schedule, callbacks, given
+                self, self.n_iter, rate, schedule, task
             ):
                 train_epoch(self, run, rates, averaging, _in_words)
         if self.n_iter and self._stands_alone:
@@ -397,9 +396,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             if self.objective != "discriminative":
                 remedies.append("objective='discriminative'")
             self._warn_of_constant_labels(X, remedies)
-        callbacks.call_on_fit_task_end(
-            estimator=self, **given, reconstruction_attributes=dict
-        )
+        task.end(dict)
         return self
 
     def fit_transform(self, X, y):
@@ -691,12 +688,11 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
     def _state_after(self, run):
         """Return what training goes on from after a run."""
         # (After a run without momentum there is no velocity that could go on.)
-        state = self._state | {
+        return self._state | {
             "parameters": run.trainer.parameters(),
             "step": int(run.trainer.next_step),
             "velocity": run.trainer.velocities() if run.trainer.momentum else None,
         }
-        return state
 
 
 def _rows_a_label(codes, division):

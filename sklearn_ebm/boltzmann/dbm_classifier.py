@@ -7,7 +7,6 @@ from sklearn.utils import check_random_state
 from .._parameters import Interval, PairOf, StrOptions
 from ._fine_tuned_classifier import FineTunedClassifier
 from ._multi_prediction import MultiPrediction
-from ._stack import LayerTasks
 from ._unrolled import Unrolled
 
 # What depends on the objective is asked of one of these.
@@ -402,7 +401,7 @@ class DBMClassifier(FineTunedClassifier):
 
     def _pretrain(self, X, tasks):
         rng = check_random_state(self._state["stack_seed"])
-        self._way.pretrain(self, X, rng, tasks or LayerTasks())
+        self._way.pretrain(self, X, rng, tasks)
 
     def _spread(self, X, first):
         self._way.spread(self, X, first)

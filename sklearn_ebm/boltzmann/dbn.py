@@ -6,10 +6,10 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._callbacks import CallbackSupportMixin, with_callbacks
+from .._callbacks import CallbackSupportMixin, begin_fit, with_callbacks
 from .._keeping import check_finite, undo_if_nothing_learned, until_checked
 from .._parameters import Interval, StrOptions, TupleOf, check_parameters
-from .._training import SCHEDULES, epoch_order, minibatch_rates, told_of
+from .._training import SCHEDULES, epoch_order, minibatch_rates
 from .._validation import check_rows
 from ..monitoring import enter_epoch, machine_in_words
 from ._columns import all_bits
@@ -325,25 +325,19 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
                 "up_down_n_iter=0 does not fit the model that training goes on from: "
                 "the up-down algorithm has untied its weights, and only that goes on."
             )
-        given = {"estimator": self, "X": X, "y": y}
+        given = X, y
         rbms, X = self._begin(X, goes_on, together)
-        callbacks = self._init_callback_context(
-            max_subtasks=len(rbms) + bool(self.up_down_n_iter)
-        )
-        callbacks.call_on_fit_task_begin(**given)
-
-        tasks = LayerTasks(callbacks, **given)
-        self._train_layers(rbms, X, goes_on, tasks=tasks)
+        task = begin_fit(self, len(rbms) + bool(self.up_down_n_iter), *given)
+        tasks = LayerTasks(task)
+        self._train_layers(rbms, X, goes_on, tasks)
         if self.up_down_n_iter and not tasks.stopped:
             n_epochs = self.up_down_n_iter
-            task = callbacks.subcontext(task_name="up-down", max_subtasks=n_epochs)
-            task.call_on_fit_task_begin(**given)
-            epochs = told_of(task, "up-down epoch", n_epochs, **given)
-            self._train_up_down(X, n_epochs, epochs)
-            task.call_on_fit_task_end(**given)
+            part = task.part("up-down", n_epochs)
+            self._train_up_down(X, n_epochs, part.parts("up-down epoch", n_epochs))
+            part.end()
         if self.n_iter is None or np.any(self.n_iter):
             warn_of_constant_top(self, X)
-        callbacks.call_on_fit_task_end(**given, reconstruction_attributes=dict)
+        task.end(dict)
         return self
 
     @undo_if_nothing_learned
@@ -385,7 +379,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         if together:
             self._train_up_down(X, 1, range(1))
         else:
-            self._train_layers(rbms, X, goes_on, "partial_fit")
+            self._train_layers(rbms, X, goes_on, LayerTasks(), "partial_fit")
         return self
 
     def fit_transform(self, X, y=None):
@@ -468,10 +462,10 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
                     f"one has {least}."
                 )
 
-    def _train_layers(self, rbms, X, goes_on, method="fit", tasks=None):
+    def _train_layers(self, rbms, X, goes_on, tasks, method="fit"):
         """Train machines one by one, if there are any, and keep what they learn."""
         try:
-            pretrain(rbms, X, method, tasks)
+            pretrain(rbms, X, tasks, method)
         finally:
             if rbms and rbms[-1].__sklearn_is_fitted__():
                 # Also when interrupted: what has been learned is kept.

@@ -3,7 +3,7 @@
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._callbacks import with_callbacks
+from .._callbacks import begin_fit, with_callbacks
 from .._parameters import StrOptions, check_parameters
 from .._training import refuse_early_stopping
 from .._validation import check_rows
@@ -371,15 +371,9 @@ class DBNClassifier(FineTunedClassifier):
     def _fit_generative(self, X, y):
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_state")
-        callbacks = self._init_callback_context(
-            max_subtasks=1 if goes_on else len(self._sizes())
-        )
-        given = {"X": X, "y": y}
-        callbacks.call_on_fit_task_begin(estimator=self, **given)
-        _label_top.train(self, X, y, callbacks=callbacks)
-        callbacks.call_on_fit_task_end(
-            estimator=self, **given, reconstruction_attributes=dict
-        )
+        task = begin_fit(self, 1 if goes_on else len(self._sizes()), X, y)
+        _label_top.train(self, X, y, task=task)
+        task.end(dict)
         return self
 
     @partial_fit_available

@@ -199,7 +199,7 @@ class DBNRegressor(RegressorMixin, FineTuned):
     (442,)
     """
 
-    _monitor = "r2"
+    _watched = "r2"
     _learning_rates = {"sgd": 0.01, "adam": 0.003}
     # Longer steps against what all units of a wide layer share would overshoot.
     _wide = 2.5

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from .._callbacks import CallbackSupportMixin, with_callbacks
+from .._callbacks import CallbackSupportMixin, begin_fit, with_callbacks
 from .._keeping import undo_if_nothing_learned
 from .._parameters import Interval, StrOptions, check_parameters
 from .._transformer import Transformer
@@ -285,11 +285,10 @@ class SparseCoding(CallbackSupportMixin, Transformer):
             If in the end no row uses any atom: `alpha` is too large for rows as short
             as those of X, as a rule.
         """
-        given = {"estimator": self, "X": X, "y": y}
+        given = X, y
         X = self._check(X, reset=True)
         n_rows = X.shape[0]
-        callbacks = self._init_callback_context(max_subtasks=self.max_iter)
-        callbacks.call_on_fit_task_begin(**given)
+        task = begin_fit(self, self.max_iter, *given)
         self._initialise(X)
         learner = self._learner(n_rows)
         codes, batch_size = None, self.batch_size
@@ -303,18 +302,14 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         passes = []
         try:
             for _ in range(self.max_iter):
-                task = callbacks.subcontext(task_name="pass")
-                task.call_on_fit_task_begin(**given)
+                part = task.part("pass")
                 begin = time.perf_counter()
                 if codes is None:
                     sums = learn_in_batches(learner, X, batch_size)
                 else:
                     sums = learn_from_all(learner, X, codes)
                 self._enter(passes, sums / n_rows, time.perf_counter() - begin)
-                if task.call_on_fit_task_end(
-                    **given,
-                    reconstruction_attributes=lambda: _fitted(learner, passes),
-                ):
+                if part.end(lambda: _fitted(learner, passes)):
                     break
                 patience = 1 if batch_size is None else PATIENCE
                 if _has_settled(passes, self.tol, patience):
@@ -332,7 +327,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
                 f"worth to rows as short as those of X{why}. Lower alpha, or scale X.",
                 ConvergenceWarning,
             )
-        callbacks.call_on_fit_task_end(**given, reconstruction_attributes=dict)
+        task.end(dict)
         return self
 
     @undo_if_nothing_learned
