@@ -319,6 +319,14 @@ def test_features_that_are_not_in_0_1_are_standardised(make):
         np.testing.assert_allclose(given[:5] @ V + c, rows[:5] @ W + b, atol=1e-9)
         for one, other in zip(for_inputs(V, c, found[:, :4]), (W, b), strict=True):
             np.testing.assert_allclose(one, other, atol=1e-10)
+    # What is mostly 0 stays so, and what is not is about as large as others then.
+    counts = np.where(np.arange(200) % 50 == 7, 3.0, 0.0)[:, np.newaxis]
+    counts = np.hstack([counts, 1 - counts, np.arange(200)[:, np.newaxis] % 3])
+    counts[7] *= 2
+    found = standard_of(make(counts), 3)
+    assert found[0].tolist() == [0, *counts[:, 1:].mean(axis=0)]
+    assert found[1, 0] == pytest.approx(3 * np.sqrt(7 / 4))
+    np.testing.assert_allclose(found[1, 1:], counts[:, 1:].std(axis=0), rtol=1e-6)
     one_row = standard_of(make(np.array([[5.0, 0, -2, 0.5]])), 4)
     assert one_row.tolist() == [[5, 0, -2, 0.5], [5, 1, 2, 0.5]]
     # Two rows may agree by chance.

@@ -1,11 +1,13 @@
 """Features of any size, as a net is given them while it is fine-tuned.
 
 Steps of a learning rate suit features that vary by about 1 and do not lie far from 0.
-Of others the net is given what `sklearn.preprocessing.StandardScaler` makes of them, a
-minibatch at a time; public weights and biases are those for the features themselves.
+Of others the net is given what `sklearn.preprocessing.StandardScaler` makes of them
+(but for those that are mostly 0), a minibatch at a time; public weights and biases are
+those for the features themselves.
 """
 
 import numpy as np
+import scipy.sparse as sp
 
 from .._machines import weighted_sums
 from .._rows import Rows
@@ -28,7 +30,8 @@ def standard_of(X, n_inputs):
     Returns
     -------
     standard : ndarray of shape (2, n_inputs) or None
-        Means and deviations; None for features in [0, 1], which are left as they are.
+        Means and deviations, of features that are mostly 0 what takes their places;
+        None for features in [0, 1], which are left as they are.
 
     Raises
     ------
@@ -38,9 +41,9 @@ def standard_of(X, n_inputs):
     if X.min() >= -ROUNDING and X.max() <= 1 + ROUNDING:
         return None
     n_rows, mean = X.shape[0], Rows(X).column_means
-    deviation = np.sqrt(column_variances(X, n_rows, mean))
-    if not np.isfinite(deviation).all():
-        wrong = np.flatnonzero(~np.isfinite(deviation))[0]
+    variance = column_variances(X, n_rows, mean)
+    if not np.isfinite(variance).all():
+        wrong = np.flatnonzero(~np.isfinite(variance))[0]
         raise ValueError(
             f"The variance of feature {wrong} is beyond the numbers of float64. Scale "
             "the data."
@@ -48,7 +51,17 @@ def standard_of(X, n_inputs):
     # Of a constant its size is known. So it is of what is the same in two or three rows
     # by chance, which may be all that the first call of partial_fit has.
     size = np.where(mean == 0, 1, np.abs(mean))
-    deviation = np.where(deviation > 0, np.hypot(deviation, mean / n_rows**3), size)
+    deviation = np.hypot(np.sqrt(variance), mean / n_rows**3)
+    deviation = np.where(variance > 0, deviation, size)
+    # What is mostly 0, as counts of words are, stays so, and is divided by the size of
+    # what is not: by their deviations rare words would be the largest features of all.
+    if sp.issparse(X):  # CSR
+        count = np.bincount(X.indices, X.data != 0, X.shape[1])
+    else:
+        count = np.count_nonzero(X, axis=0)
+    rare = (count > 0) & (2 * count < n_rows)
+    square = (variance + mean**2) * (n_rows / np.maximum(1, count))
+    mean, deviation = np.where(rare, [0 * mean, np.sqrt(square)], [mean, deviation])
     standard = np.array([np.zeros(n_inputs), np.ones(n_inputs)])
     standard[:, : len(mean)] = mean, deviation
     return standard
@@ -67,13 +80,15 @@ class Standardised:
     """
 
     def __init__(self, inputs, standard):
-        self.inputs, self.standard, self.shape = inputs, standard, inputs.shape
+        self.inputs, self.shape = inputs, inputs.shape
+        self.mean, self.factors = standard[0], 1 / standard[1]
 
     def __getitem__(self, rows):
         found = self.inputs[rows]
         dtype = found.dtype if found.dtype.kind == "f" else np.float64
-        mean, deviation = self.standard.astype(dtype)
-        return (dense(found, dtype) - mean) / deviation
+        found = dense(found, dtype) - self.mean.astype(dtype)
+        found *= self.factors.astype(dtype)
+        return found
 
 
 def for_standardised(weights, bias, standard):
