@@ -234,6 +234,22 @@ def test_categories_come_back_as_codes(mixture):
     assert errors[0] < 0.5 * errors[1]
 
 
+def test_few_rows_are_seen_more_often_unless_features_are_many():
+    for shape, n_epochs in [
+        ((60, 1), 750),
+        ((150, 4), 300),
+        ((10_000, 20), 100),
+        ((300, 20), 75),
+        ((60, 100), 30),
+    ]:
+        assert RBMImputer()._n_epochs(shape) == n_epochs
+        assert RBMImputer(n_iter=7)._n_epochs(shape) == 7
+    # (A column without values is none.)
+    X = np.random.default_rng(0).normal(size=(10, 5))
+    X[:, 4] = NAN
+    assert RBMImputer(3, random_state=0).fit(X).n_iter_ == 125
+
+
 # ---- What imputers do ----
 
 

@@ -23,12 +23,15 @@ STEADY, N_POWERS = 0.3, 30
 CHAINS_OF_REALS, DEEP_CHAINS_OF_REALS = 100, 30
 
 
-def as_rows_allow(n_epochs, rows, rows_a_feature):
+def as_rows_allow(n_epochs, shape, rows_a_feature):
     """Return so many epochs, or in proportion fewer where a feature has fewer rows.
+
+    `shape` is that of the data.
 
     Of few rows for its features a long training learns the noise.
     """
-    share = min(1, rows.n_rows / (rows_a_feature * rows.n_columns))
+    n_rows, n_features = shape
+    share = min(1, n_rows / (rows_a_feature * n_features))
     return int(share * n_epochs)
 
 

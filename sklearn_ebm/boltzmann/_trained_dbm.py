@@ -222,7 +222,7 @@ class TrainedDBM(Trained, FittedDBM):
     def _epochs_of(self, n_iter, rows):
         """Return n_iter or, if it is None, how many epochs these rows take."""
         most = EPOCHS_OF_REALS if self._sees(Kind.GAUSSIAN) else EPOCHS
-        most = as_rows_allow(most, rows, ROWS_A_FEATURE)
+        most = as_rows_allow(most, (rows.n_rows, rows.n_columns), ROWS_A_FEATURE)
         return epochs_of(n_iter, rows.n_rows, EPOCHS, most)
 
     def _n_epochs(self, rows):

@@ -361,7 +361,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             most, few_rows, rows_a_feature = EPOCHS_OF_COUNTS
         else:
             return LEAST_EPOCHS
-        most = as_rows_allow(most, rows, rows_a_feature)
+        most = as_rows_allow(most, (rows.n_rows, rows.n_columns), rows_a_feature)
         return epochs_of(None, rows.n_rows, LEAST_EPOCHS, most, few_rows)
 
     def _n_chains(self):

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._keeping import undo_if_nothing_learned
 from .._parameters import Interval, check_parameters
+from .._training import epochs_of
 from .._validation import (
     check_choice,
     check_table,
@@ -20,12 +21,16 @@ from .._validation import (
 )
 from ..samplers._draws import IMPUTING_METHODS
 from ._columns import Columns, owners_of, part_of
+from ._rates import as_rows_allow
 from ._structure import as_made
 from .rbm import RBM
 
 # Learning rates where none is given, and of counts, which as many epochs at a higher
 # one drive to infinity.
 RATES = 0.05, 0.05, 0.006
+# Epochs where no number is given: at least, at most, and of how many rows these are.
+# Rows that a feature is to have for so many, and the fewest if there are not.
+EPOCHS, ROWS_A_FEATURE, LEAST_EPOCHS = (100, 1500, 30), 30, 30
 
 
 class RBMImputer(TransformerMixin, BaseEstimator):
@@ -81,8 +86,10 @@ class RBMImputer(TransformerMixin, BaseEstimator):
     batch_size : int, default=10
         Number of rows in a minibatch.
 
-    n_iter : int, default=100
-        Number of epochs: passes over the training data.
+    n_iter : int or None, default=None
+        Number of epochs: passes over the training data. None means 100, and of fewer
+        than 450 rows so many that training sees 45 000; in proportion fewer where there
+        are fewer than 30 rows a feature, but no fewer than 30.
 
     n_chains : int or None, default=100
         Number of persistent chains of the training; None means `batch_size`.
@@ -166,7 +173,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             )
         },
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
-        "n_iter": [Interval(Integral, 0, None, closed="left")],
+        "n_iter": [Interval(Integral, 0, None, closed="left"), None],
         "missing_values": [Real],
         "add_indicator": ["boolean"],
         "keep_empty_features": ["boolean"],
@@ -187,7 +194,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         n_gibbs_steps=200,
         learning_rate=None,
         batch_size=10,
-        n_iter=100,
+        n_iter=None,
         n_chains=100,
         weight_decay=0.01,
         random_state=None,
@@ -271,7 +278,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             learning_rate=self.learning_rate,
             learning_rate_schedule="linear",
             batch_size=self.batch_size,
-            n_iter=self.n_iter,
+            n_iter=self._n_epochs(X[:, ~empty].shape),
             n_chains=self.n_chains,
             weight_decay=self.weight_decay,
             missing="latent",
@@ -290,6 +297,13 @@ class RBMImputer(TransformerMixin, BaseEstimator):
                     rbm.learning_rate = rbm._rate()
                 self._store(rbm, columns, empty, int(seeds[1]), X)
         return self
+
+    def _n_epochs(self, shape):
+        """Epochs of the training on a table of this shape."""
+        if self.n_iter is not None:
+            return self.n_iter
+        n_epochs = epochs_of(None, shape[0], *EPOCHS)
+        return max(LEAST_EPOCHS, as_rows_allow(n_epochs, shape, ROWS_A_FEATURE))
 
     def _store(self, rbm, columns, empty, seed, X):
         self.rbm_, self.n_iter_ = rbm, 0 if rbm is None else rbm.n_iter_
