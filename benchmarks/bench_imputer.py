@@ -6,9 +6,10 @@ A fifth of all entries is hidden at random. Numbers: root mean squared error of 
 entries in standard deviations of their column; categories: share of wrong ones; means
 over seeds, with standard errors. The methods are means or most frequent categories;
 nearest neighbours and chained regressions (on standardised columns, categories one-hot
-but for one, read off as the largest); RBMImputer with its defaults, and with settings
-chosen in every run by a tenth of the entries that are not hidden. The neighbours'
-number is chosen likewise.
+but for one, read off as the largest); FactorAnalysis with three factors, likewise;
+RBMImputer with its defaults, with eight real hidden units, and with settings chosen in
+every run by a tenth of the entries that are not hidden. The neighbours' number is
+chosen likewise.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.model_selection import ParameterGrid
 
-from sklearn_ebm import RBMImputer
+from sklearn_ebm import FactorAnalysis, RBMImputer
 
 RBM_GRID = {"n_components": [30, 256], "n_iter": [30, 100, 300]}
 KNN_GRID = {"n_neighbors": [5, 10, 20, 40]}
@@ -46,6 +47,9 @@ def tables():
     X[:, 1] -= 1
     X[:, [2, 10]] = np.transpose([binned(X[:, c], 3) for c in (2, 10)])
     yield "diabetes, 3 of 11 categories", X, [1, 2, 10]
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3)) @ rng.normal(size=(3, 100))
+    yield "three factors of 100 columns", X + 0.5 * rng.normal(size=X.shape), []
 
 
 # ---- Imputers: functions of a table with holes and of which columns hold codes ----
@@ -106,6 +110,23 @@ def rbm(**settings):
     return fill
 
 
+def factors(holes, codes):
+    """FactorAnalysis of numbers, with three factors."""
+    model = FactorAnalysis(3, missing="latent")
+    return by_columns(Filled(model))(holes, codes)
+
+
+class Filled:
+    """A model that fills in, as an imputer."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def fit_transform(self, X):
+        """Fit the model to X, and fill in what is missing."""
+        return self.model.fit(X).impute(X)
+
+
 def chosen(make, grid, holes, codes, seed):
     """The settings with the least error on known entries that are hidden for it."""
     rng = np.random.default_rng([seed, 1])
@@ -142,7 +163,9 @@ def runs(X, codes, seed):
             by_columns(IterativeImputer(max_iter=30, random_state=0)),
             "",
         ),
+        "FactorAnalysis": (factors, ""),
         "RBMImputer": (rbm(), ""),
+        "RBMImputer, 8 real": (rbm(n_components=8, hidden="gaussian"), ""),
         "RBMImputer, chosen": (rbm(**settings), settings),
     }
     for name, (fill, said) in methods.items():
