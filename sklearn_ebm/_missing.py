@@ -31,9 +31,9 @@ from .units import as_unit
 N_MEAN_FIELD = 30
 # Sweeps of new chains before a model that is not new is trained on their values.
 N_FIRST_SWEEPS = 20
-# Hidden layers of at most so many states are summed, not sampled; and rows that are
-# filled in at a time then.
-MOST_STATES, N_ROWS = 2**12, 1024
+# Hidden layers of at most so many states are summed, not sampled, if these times the
+# visible units are no more than the second number; rows that are filled in at a time.
+MOST_STATES, MOST_FIELDS, N_ROWS = 2**12, 2**20, 1024
 
 
 class DrawnValues:
@@ -240,7 +240,9 @@ def fill_in_rounds(X, mean, begin):
 
 def can_fill_exactly(layers):
     """Whether `fill_exactly` takes this model, and takes it little time."""
-    return state_counts(layers)[1] <= MOST_STATES
+    n_states = state_counts(layers)[1]
+    n_fields = n_states * len(layers.biases[0])
+    return n_states <= MOST_STATES and n_fields <= MOST_FIELDS
 
 
 def fill_exactly(layers, X, missing):

@@ -511,14 +511,16 @@ def _unpacked(vector, like):
     return [part.reshape(each.shape) for part, each in zip(parts, like, strict=True)]
 
 
-def outputs(network, params, X, hidden=False):
-    """What the net says of rows of data, a chunk at a time.
+def outputs(network, params, X, hidden=False, numbers=None):
+    """What the net says of rows of data, or of those with these numbers.
 
-    Its outputs or, if `hidden`, the activities of the last hidden layer.
+    Its outputs or, if `hidden`, the activities of the last hidden layer, a chunk of
+    rows at a time.
     """
     dtype, found = params[0].dtype, []
-    for start in range(0, X.shape[0], CHUNK):
-        rows = dense(X[start : start + CHUNK], dtype)
+    for start in range(0, X.shape[0] if numbers is None else len(numbers), CHUNK):
+        part = slice(start, start + CHUNK)
+        rows = dense(X[part if numbers is None else numbers[part]], dtype)
         activities = network.forward(params, rows)
         found.append(activities[-2 if hidden else -1].copy())
     return np.concatenate(found)

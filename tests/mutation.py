@@ -1991,10 +1991,8 @@ MUTATIONS = [
     Mutation(
         "samples start near the last few rows of the training only",
         "samplers/_paths.py",
-        'np.concatenate([state["fields"], state["seen"]])',
-        'np.concatenate([state["fields"], state["fields"], state["fields"], '
-        'state["fields"], state["fields"], state["fields"], '
-        'state["fields"][:16]])[: len(state["fields"]) + len(state["seen"])]',
+        '[~state["of_rows"]], state["seen"]',
+        '[~state["of_rows"]], state["seen"][-40:]',
         tests=("tests/test_sampling.py",),
     ),
     Mutation(

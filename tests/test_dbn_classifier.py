@@ -344,8 +344,9 @@ def test_random_fields_of_real_features_are_not_too_wide(make):
     for sizes, held in ([1, 200, 2], False), ([30, 20, 2], True):
         params = random_params(sizes, float, np.random.RandomState(0))
         given = [param.copy() for param in params]
-        hold_fields(params)
-        gain = 1 / np.sqrt((given[0] ** 2).sum() / 20) if held else 1
+        rows = X[:, : sizes[0]]
+        hold_fields(params, rows)
+        gain = 1 / np.sqrt((rows.var(axis=0) @ given[0] ** 2).mean()) if held else 1
         assert (0.15 < gain < 0.45) == held
         np.testing.assert_allclose(params[0], gain * given[0], rtol=1e-10)
         assert_same(params[1:], given[1:])
@@ -480,6 +481,31 @@ def test_layers_of_steps_begin_anew():
     np.testing.assert_allclose(found[2][0], found[0][0], atol=1e-7)
     np.testing.assert_allclose(found[2][1], found[0][1], atol=1e-7)
     assert np.abs(found[1][0]).max() > 40
+
+
+@pytest.mark.parametrize("kind", [DBNClassifier, DBNRegressor, DBMClassifier])
+def test_an_interrupted_pretraining_is_gone_on_from(kind, monkeypatch):
+    """What there is then is for standardised features, too."""
+    rng = np.random.default_rng(0)
+    X = 1000 * rng.normal(size=(60, 5)) + 300
+    model = kind((6, 4), visible="gaussian", n_iter=3, warm_start=True, random_state=0)
+    pretrain, kept = kind._pretrain, {}
+
+    def stopped(self, X, tasks):
+        pretrain(self, X, tasks)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kind, "_pretrain", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, X[:, 0] > 300)
+    monkeypatch.undo()
+    kept |= model._public(model._state["params"], model._state)
+    assert model._state["standard"] is not None
+    for name in "coefs_", "intercepts_":
+        for one, other in zip(getattr(model, name), kept[name], strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+    model.fit(X, X[:, 0] > 300)
+    assert model.n_iter_ == 3
 
 
 @every_kind

@@ -742,6 +742,11 @@ def test_the_method_of_imputed_means_does_not_matter():
     assert_same(few.impute(X, random_state=1), few.impute(X, random_state=2))
     assert_same(few.impute(np.asfortranarray(X)), few.impute(X))
     assert_same(more.impute(X, **draw), impute(more, X, np.isnan(X), **draw))
+    # Beside many visible units the sums of fewer hidden ones take as long.
+    wide = random_model(12, 257, rng)
+    X_wide = np.where(rng.random((3, 257)) < 0.3, NAN, bits(3, 257, rng))
+    found = wide.impute(X_wide, random_state=0)
+    assert_same(found, impute(wide, X_wide, np.isnan(X_wide), random_state=0))
     # A unit more that does nothing changes nothing.
     few.components_ = np.vstack([few.components_, np.zeros(20)])
     few.intercept_hidden_ = np.append(few.intercept_hidden_, 0.7)

@@ -25,7 +25,7 @@ from sklearn_ebm._gibbs import Purpose
 from sklearn_ebm._machines import Machine
 from sklearn_ebm.likelihood import free_energy, log_partition, ratio_matching
 from sklearn_ebm.samplers import Gibbs, ReplicaExchange, impute
-from sklearn_ebm.samplers._paths import layered_of
+from sklearn_ebm.samplers._paths import layered_of, row_fields
 from sklearn_ebm.units import Categorical
 
 
@@ -166,6 +166,14 @@ def test_modes_far_apart_have_their_shares_among_samples(model, rate):
     start = 2 * X[:200] - 1 if isinstance(model, RBM) else X[:200]
     stay = is_first(model.sample(init=start, n_gibbs_steps=100, random_state=1))
     assert (stay == is_first(start)).mean() > 0.9
+
+
+@pytest.mark.parametrize("model", SEPARATE[:3], ids=name_of)
+def test_places_to_jump_to_are_all_different(model):
+    X = np.random.default_rng(0).random((600, 20))
+    fields, of_rows = row_fields(clone(model).set_params(n_iter=3).fit(X))
+    assert of_rows.sum() > 200
+    assert len(np.unique(fields, axis=0)) == len(fields) <= 262
 
 
 def test_chains_of_a_model_with_more_units_than_were_trained_do_not_jump(digits):

@@ -339,8 +339,16 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         Not before: data that the pretraining refuses leave the net that there was.
         """
         first = self._state["params"]
-        if self.pretrain:
-            self._pretrain(X, LayerTasks(task))
+        standard = self._standard(X)
+        try:
+            if self.pretrain:
+                self._pretrain(X, LayerTasks(task))
+        finally:
+            # (An interrupted stack, too, is gone on from as a net of such inputs.)
+            params = list(self._state["params"])
+            if standard is not None and self.pretrain:
+                params[:2] = for_standardised(*params[:2], standard)
+            self._state |= {"standard": standard, "params": params}
         self._spread(X, first)
         self._publish()
 
@@ -384,14 +392,11 @@ class FineTuned(CallbackSupportMixin, FittedNet):
 
     def _spread(self, X, first):
         """Let hidden layers vary as those of a net must to learn, and no more."""
-        n_inputs, params = len(first[0]), self._state["params"]
-        standard = self._state["standard"] = standard_of(X, n_inputs)
-        if standard is not None:
-            hold_fields(first)
+        inputs = some_rows(self._training_inputs(X))
+        if self._state["standard"] is not None:
+            hold_fields(first, inputs)
         if self.pretrain:
-            if standard is not None:
-                params[:2] = for_standardised(*params[:2], standard)
-            spread_fields(params, first, some_rows(self._training_inputs(X)))
+            spread_fields(self._state["params"], first, inputs)
 
     @property
     def _centred(self):
@@ -409,6 +414,10 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         inputs = dense(inputs, params[0].dtype)
         activities = self._network(self._state).forward(params, inputs)
         return [layer.mean(axis=0) for layer in activities[:-1]]
+
+    def _standard(self, X):
+        """Return by what the inputs of a new net are standardised, if they are."""
+        return standard_of(X, len(self._state["params"][0]))
 
     def _training_inputs(self, X):
         """Return what the net of the state, not the public one, is given."""
@@ -445,11 +454,11 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         if not self.early_stopping:
             return FineTuning(descent, division, state["key"])
         stopping = Stopping(self._watched, self.tol, self.n_iter_no_change)
-        unseen, told = inputs[division.held_out], targets[division.held_out]
+        unseen = division.held_out
 
         def validate(params):
-            found = outputs(self._network(state), params, unseen)
-            return self._validation(found, told)
+            found = outputs(self._network(state), params, inputs, numbers=unseen)
+            return self._validation(found, targets[unseen])
 
         return FineTuning(descent, division, state["key"], stopping, validate)
 

@@ -365,6 +365,9 @@ class MultiPrediction:
     def pretrain(self, model, X, rng, tasks):
         """The machine is trained with the labels from the first."""
 
+    def standard(self, model, X):
+        """Units are bits, and inputs what they are."""
+
     def spread(self, model, X, first):
         """Nothing was pretrained."""
 

@@ -86,7 +86,7 @@ def random_params(sizes, dtype, rng):
     return params
 
 
-def hold_fields(params):
+def hold_fields(params, inputs):
     """Make first weights smaller where fields would vary more than they need to.
 
     Random weights suit features in [0, 1]. Of standardised ones they make fields that
@@ -97,10 +97,16 @@ def hold_fields(params):
     params : list of ndarray
         Random weights and biases, for standardised features; the weights of the first
         layer change.
+
+    inputs : ndarray of shape (n_rows, n_inputs)
+        Some rows of such features.
     """
     W = params[0]
-    # (What features have in common widens some fields and narrows others.)
-    variance = np.square(W, dtype=np.float64).sum(axis=0).mean()
+    # (What features have in common widens some fields and narrows others. Of a single
+    # row, and of constants, variances are not known.)
+    each = inputs.var(axis=0, dtype=np.float64)
+    each[each == 0] = 1
+    variance = (each @ np.square(W, dtype=np.float64)).mean()
     W *= SPREAD_OF_REALS / max(SPREAD_OF_REALS, math.sqrt(variance))
 
 

@@ -180,8 +180,9 @@ class Sampling(OwnDraws):
         method : {"mean", "sample"}, default="mean"
             "mean" fills in conditional means (the likeliest category where a column
             holds codes): exact ones, without chains, where the hidden units (of a deep
-            machine those of its odd layers) have no more than 4096 states. "sample"
-            fills in a joint draw from the conditional distribution.
+            machine those of its odd layers) have no more than 4096 states, and these
+            times the visible units are no more than 2^20. "sample" fills in a joint
+            draw from the conditional distribution.
 
         random_state : int, RandomState instance or None, default=None
             Seeds the chains. None goes on with the model's own random sequence.

@@ -14,6 +14,10 @@ from .._rows import Rows
 from .._validation import ROUNDING, dense
 from ._visible_scales import column_variances
 
+# Rows that say nothing certain of how much a feature varies: all that the first call of
+# partial_fit may have. Deviations that are taken for none.
+FEW, LEAST = 3, 1e-30
+
 
 def standard_of(X, n_inputs):
     """Return what inputs of a net are to be less, and divided by.
@@ -48,11 +52,14 @@ def standard_of(X, n_inputs):
             f"The variance of feature {wrong} is beyond the numbers of float64. Scale "
             "the data."
         )
-    # Of a constant its size is known. So it is of what is the same in two or three rows
-    # by chance, which may be all that the first call of partial_fit has.
-    size = np.where(mean == 0, 1, np.abs(mean))
-    deviation = np.hypot(np.sqrt(variance), mean / n_rows**3)
-    deviation = np.where(variance > 0, deviation, size)
+    deviation, size = np.sqrt(variance), np.abs(mean)
+    if n_rows > FEW:
+        size = np.maximum(1, size)
+    else:
+        # What is nearly the same in two or three rows may be so by chance.
+        deviation = np.hypot(deviation, mean / n_rows**3)
+    # A constant may vary later: it has its size.
+    deviation = np.where(np.sqrt(variance) > LEAST, deviation, np.where(size, size, 1))
     # What is mostly 0, as counts of words are, stays so, and is divided by the size of
     # what is not: by their deviations rare words would be the largest features of all.
     if sp.issparse(X):  # CSR

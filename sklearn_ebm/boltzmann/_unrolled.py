@@ -37,6 +37,7 @@ class Unrolled:
     """
 
     read = staticmethod(FineTunedClassifier._read)
+    standard = staticmethod(FineTunedClassifier._standard)
     spread = staticmethod(FineTunedClassifier._spread)
     offsets = staticmethod(FineTunedClassifier._offsets)
     network = staticmethod(FineTunedClassifier._network)

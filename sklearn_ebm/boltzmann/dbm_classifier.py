@@ -403,6 +403,9 @@ class DBMClassifier(FineTunedClassifier):
         rng = check_random_state(self._state["stack_seed"])
         self._way.pretrain(self, X, rng, tasks)
 
+    def _standard(self, X):
+        return self._way.standard(self, X)
+
     def _spread(self, X, first):
         self._way.spread(self, X, first)
 

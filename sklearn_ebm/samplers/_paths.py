@@ -155,9 +155,10 @@ def row_fields(model):
     state = getattr(model, "_state", {}).get("jumps")
     if not state or not len(state["fields"]):
         return None, None
-    fields = np.concatenate([state["fields"], state["seen"]])
-    of_rows = np.concatenate([state["of_rows"], np.ones(len(state["seen"]), bool)])
-    return fields, of_rows
+    # (The rows among the first are among those that were seen.)
+    between, seen = state["fields"][~state["of_rows"]], state["seen"]
+    of_rows = np.arange(len(between) + len(seen)) >= len(between)
+    return np.concatenate([between, seen]), of_rows
 
 
 def annealing_path(model):
