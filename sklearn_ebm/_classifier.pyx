@@ -20,6 +20,8 @@
 # the weights of feature i is less m_i g, and the biases give way by what the weights
 # gain in the mean. So features that are always on are no bias of their own, and what
 # is learned does not depend on which of two values is called 1.
+# And with scales s, steps are those of a machine of features times the root of s: the
+# step of the weights of feature i is s_i times as long.
 #
 # Products with visible units are sums over what is not zero, by lists, or those of
 # dense matrices where much is not zero. Threads share blocks of fixed size, so that
@@ -122,9 +124,11 @@ cdef class ClassifierTrainer(Minibatches):
     cdef int hidden_stride, visible_stride, label_stride
     cdef Py_ssize_t n_bytes
     cdef const int32_t[::1] codes
-    # What features have less where they are centred, and the sum of its squares.
-    cdef const double[::1] offset
+    # What features have less where they are centred; how many times as long the steps
+    # of their weights are; the products of both; the sum of s_i m_i^2.
+    cdef const double[::1] offset, scales, scaled_offset
     cdef double offset_square
+    cdef bint scaled
     cdef RowBlock room
     cdef char *parameters_
     cdef char *gradient
@@ -155,18 +159,23 @@ cdef class ClassifierTrainer(Minibatches):
     def __cinit__(
         self, Rows rows, codes, parameters, *, Py_ssize_t batch_size, key, step,
         double discriminative, double generative, offset,
-        Py_ssize_t n_gibbs_steps=1, chains=None,
+        Py_ssize_t n_gibbs_steps=1, chains=None, scales=None,
     ):
         """codes : number of each row's class, -1 if it is not known.
 
-        parameters : what `parameters` returned. offset : of the features.
+        parameters : what `parameters` returned. offset, scales : of the features.
         chains : None without persistence.
         """
         self.rows, self.key, self.step = rows, key, step
         self.codes = np.ascontiguousarray(codes, dtype=np.int32)
         self.discriminative, self.generative = discriminative, generative
         self.offset = np.ascontiguousarray(offset, dtype=np.float64)
-        self.offset_square = np.square(self.offset).sum()
+        self.scaled = scales is not None
+        if scales is None:
+            scales = np.ones(self.offset.shape[0])
+        self.scales = np.ascontiguousarray(scales, dtype=np.float64)
+        self.scaled_offset = np.multiply(self.scales, self.offset)
+        self.offset_square = np.multiply(self.scaled_offset, self.offset).sum()
         self.persistent = chains is not None and generative > 0
         self.n_gibbs_steps = n_gibbs_steps if generative > 0 else 1
         self.n_hidden, self.n_visible = parameters[0].shape
@@ -411,16 +420,16 @@ cdef class ClassifierTrainer(Minibatches):
                 self._spread(active, r)
 
     cdef double _projection(self, ActiveRows active) noexcept nogil:
-        """Product of a listed row with the offset."""
+        """Product of a listed row with the scaled offset."""
         cdef int32_t k
         cdef double[4] sums = [0, 0, 0, 0]  # four at a time: none waits for the last
         for k in range(active.length[0]):
             if active.value == NULL:
-                sums[k & 3] += self.offset[active.index[k]]
+                sums[k & 3] += self.scaled_offset[active.index[k]]
             else:
                 sums[k & 3] += (
                     self._at(<const char *> active.value, k)
-                    * self.offset[active.index[k]]
+                    * self.scaled_offset[active.index[k]]
                 )
         return sums[0] + sums[1] + (sums[2] + sums[3])
 
@@ -914,11 +923,19 @@ cdef class ClassifierTrainer(Minibatches):
     cdef void _step_features(self, Py_ssize_t block, double rate) noexcept nogil:
         """The step of the weights of a block of features."""
         cdef Py_ssize_t first = block * FEATURES
-        cdef Py_ssize_t size = min(FEATURES, self.n_visible - first)
-        self._ascend(
-            first * self.hidden_panels * PANEL_BYTES, size * self.hidden_panels, rate,
-            self.weight_decay,
-        )
+        cdef Py_ssize_t size = min(FEATURES, self.n_visible - first), i
+        cdef Py_ssize_t stride = self.hidden_panels * PANEL_BYTES
+        if not self.scaled:
+            self._ascend(
+                first * stride, size * self.hidden_panels, rate, self.weight_decay
+            )
+            return
+        for i in range(first, first + size):
+            # (Decay is as fast as without the scale.)
+            self._ascend(
+                i * stride, self.hidden_panels, rate * self.scales[i],
+                self.weight_decay / self.scales[i],
+            )
 
     cdef void _step_units(self, Py_ssize_t block, double rate) noexcept nogil:
         """The step of the label weights and biases of a block of hidden units."""

@@ -364,8 +364,13 @@ def _once(X):
     return X
 
 
+def are_shares(rows):
+    """Whether all values are in [0, 1], but for rounding."""
+    return rows.minimum >= -ROUNDING and rows.maximum <= 1 + ROUNDING
+
+
 def _warn_range(estimator, rows):
-    if rows.minimum < -ROUNDING or rows.maximum > 1 + ROUNDING:
+    if not are_shares(rows):
         warn(
             f"The units of {title(estimator)} stand for values in [0, 1] but "
             f"the data ranges over [{rows.minimum:.7g}, {rows.maximum:.7g}]; scale "

@@ -1263,6 +1263,24 @@ MUTATIONS = [
         "weights[y] = (a + g) * (y == code)",
     ),
     Mutation(
+        "classes: steps of scaled features are as long as those of others",
+        "_classifier.pyx",
+        "rate * self.scales[i],",
+        "rate,",
+    ),
+    Mutation(
+        "classes: biases do not know of the scales of features",
+        "_classifier.pyx",
+        "self.scaled_offset = np.multiply(self.scales, self.offset)",
+        "self.scaled_offset = np.array(self.offset)",
+    ),
+    Mutation(
+        "classes: scaled features decay faster",
+        "_classifier.pyx",
+        "self.weight_decay / self.scales[i],",
+        "self.weight_decay,",
+    ),
+    Mutation(
         "classes: unlabelled rows take part in the discriminative gradient",
         "_classifier.pyx",
         "weights[y] = g * p[y]",

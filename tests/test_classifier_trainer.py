@@ -498,6 +498,33 @@ def test_steps_are_those_of_centred_features(objective, case, kind):
         np.testing.assert_allclose(part, wanted, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse", "bits"])
+@pytest.mark.parametrize("dtype, rtol", [(np.float64, 1e-9), (np.float32, 2e-3)])
+def test_scaled_steps_are_those_of_scaled_features(kind, dtype, rtol):
+    # Momentum, decay and average included, and passes of one minibatch.
+    W, U, c, b, d = machine(70, 83, 5, scale=0.2)
+    X, codes = data_for(300, 83, 5, kind=kind)
+    mean, size = X.mean(axis=0), 4.0 ** generator(5).uniform(-1, 1, 83)
+    found = []
+    for parts, rows, options in [
+        ([W, U, c, b, d], X, {"offset": mean, "scales": size**-2}),
+        ([W * size, U, c, b, d], X / size, {"offset": mean / size}),
+    ]:
+        rows = rows.astype(dtype)
+        trainer = trainer_of(parts, rows, codes, 1.0, 0.0, batch_size=270, **options)
+        trainer.momentum, trainer.weight_decay = 0.7, 0.2
+        trainer.start_velocity()
+        trainer.start_average()
+        for _ in range(3):
+            run(trainer, 300, rate=0.5)
+        found.append([trainer.parameters(), trainer.averages()])
+    for own, others in zip(*found, strict=True):
+        for k, (part, wanted) in enumerate(zip(own, others, strict=True)):
+            part = part * size if k == 0 else part
+            np.testing.assert_allclose(part, wanted, rtol=rtol, atol=rtol)
+    assert np.abs(found[1][0][0] - W * size).max() > 0.1
+
+
 def test_nothing_depends_on_which_value_is_called_1():
     # Momentum and decay included; weights change sign, and biases make up for it.
     W, U, c, b, d = machine(9, 20, 3, scale=0.5)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from common import (
@@ -538,8 +539,10 @@ def test_arguments_of_sample(digits, labels):
         model.free_energy(digits[:5], [1, 2])
 
 
-def test_values_out_of_range_are_warned_of(digits, labels):
-    model, wanted = RBMClassifier(4, n_iter=1), r"RBMClassifier stand for values in"
+@pytest.mark.parametrize("objective", ["hybrid", "generative"])
+def test_values_out_of_range_are_warned_of(objective, digits, labels):
+    model = RBMClassifier(4, objective=objective, n_iter=1)
+    wanted = r"RBMClassifier stand for values in"
     grid = GridSearchCV(make_pipeline(model), {"rbmclassifier__n_iter": [1]}, cv=2)
     for estimator in (model, grid):
         with pytest.warns(UserWarning, match=wanted) as caught:
@@ -551,6 +554,73 @@ def test_values_out_of_range_are_warned_of(digits, labels):
     assert len(caught) == 1
     with pytest.warns(UserWarning, match=wanted):
         np.testing.assert_array_equal(features, model.transform(16 * digits))
+
+
+def test_discriminative_objective_takes_any_features(digits, labels):
+    model = RBMClassifier(4, n_iter=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(16 * digits - 3, labels).predict(40 * digits)
+        model.fit_transform(16 * digits, labels)
+        model.partial_fit(digits, labels).transform(30 * digits)
+        model.fit(digits, labels)
+    # Others than those it was fitted to are not these features, or not scaled.
+    for call in (model.predict, lambda X: model.partial_fit(X, labels)):
+        with pytest.warns(UserWarning, match="stand for values in"):
+            call(16 * digits)
+
+
+@pytest.mark.parametrize("online", [False, True])
+def test_features_that_are_not_in_0_1_are_standardised(online):
+    rng = generator(52)
+    X = rng.normal(size=(200, 6)) * 10.0 ** np.arange(-3, 3) + [0, 1, 2, 30, 400, -9000]
+    y = (np.sin(3 * X[:, 0] / X[:, 0].std()) + (X[:, 3] - 30) / 2 > 0).astype(int)
+    model = RBMClassifier(30, n_iter=5, weight_decay=1e-3, random_state=0)
+    scaled = make_pipeline(StandardScaler(), clone(model)).fit(X, y)
+    model.fit(X, y)
+    if online:  # the first rows say by what
+        for _ in range(3):
+            model.partial_fit(X[:90], y[:90])
+            scaled[1].partial_fit(scaled[0].transform(X[:90]), y[:90])
+    wanted = scaled.decision_function(X)
+    np.testing.assert_allclose(model.decision_function(X), wanted, rtol=1e-7, atol=1e-7)
+    assert np.ptp(wanted) > 2
+    fields = X @ model.components_.T + model.intercept_hidden_
+    deviations = scaled[0].scale_ * model.components_
+    np.testing.assert_allclose(deviations, scaled[1].components_, rtol=1e-6, atol=1e-7)
+    assert 0.3 < fields.std() < 5
+
+
+def test_rows_held_out_do_not_say_what_standardises(digits, labels):
+    X = 16 * digits
+    model = RBMClassifier(5, n_iter=0, early_stopping=True, random_state=0)
+    wanted = fitted_floats(model.fit(X, labels))
+    X[division_of(model, labels, 0.1).held_out] *= 100
+    found = fitted_floats(model.fit(X, labels))
+    for name, value in found.items():
+        np.testing.assert_allclose(value, wanted[name], rtol=1e-9, atol=1e-12)
+
+
+def test_counts_stay_sparse():
+    rng = generator(53)
+    y = rng.integers(0, 2, 150)
+    rates = rng.gamma(0.4, 3, (2, 80))
+    X = rng.poisson(rates[y]).astype(float)
+    model = RBMClassifier(20, n_iter=10, random_state=0)
+    dense_model, sparse = model.fit(X, y), clone(model).fit(sp.csr_matrix(X), y)
+    wanted = dense_model.decision_function(X)
+    np.testing.assert_allclose(sparse.decision_function(X), wanted, rtol=1e-8)
+    # Those that are mostly 0 have 0 where they had it, and 1 in the mean where not.
+    rare = (X != 0).mean(axis=0) < 0.5
+    assert 20 < rare.sum() < 70
+    Z = StandardScaler().fit_transform(X)
+    sizes = np.sqrt(np.square(X).sum(axis=0) / np.maximum(1, (X != 0).sum(axis=0)))
+    Z[:, rare] = (X / np.where(sizes > 0, sizes, 1))[:, rare]
+    found = clone(model).fit(Z, y)  # (not all of Z is in [0, 1])
+    assert Z.min() < 0
+    scaled = found._state["standard"][1]
+    np.testing.assert_allclose(scaled[~rare], 1, rtol=1e-9)
+    np.testing.assert_allclose(found.decision_function(Z), wanted, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["label_components_", "intercept_label_"])

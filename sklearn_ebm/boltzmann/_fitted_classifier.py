@@ -31,7 +31,8 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
     """The use of a classification RBM.
 
     The estimator that derives from it sets `classes_`, `components_`,
-    `label_components_`, the intercepts and `visible_mean_`, and has the parameter
+    `label_components_`, the intercepts, `visible_mean_` and `_state` (whose "standard",
+    if any, is what features were standardised by), and has the parameter
     `random_state`.
     """
 
@@ -69,7 +70,7 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
 
     def _transform(self, X, quiet=False):
         check_is_fitted(self)
-        X, rows = check_rows(self, X, quiet=quiet)
+        X, rows = check_rows(self, X, quiet=quiet or self._takes_any_features())
         return scores_of(X, rows, self._parameters(), hidden=True)[1]
 
     def free_energy(self, X, y=None):
@@ -224,6 +225,10 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
                 codes = _draw_labels(fields, key, at)
         return v
 
+    def _takes_any_features(self):
+        """Whether it was fitted to features that were not all in [0, 1]."""
+        return self._state.get("standard") is not None
+
     def _label_scores(self, X):
         scores, rows = self._scores(X)
         return scores, rows.dtype
@@ -232,7 +237,8 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
         """Scores of all classes, and the Rows of X."""
         check_is_fitted(self)
         dtype = self.components_.dtype if exact else None
-        X, rows = check_rows(self, X, model_dtype=dtype)
+        quiet = self._takes_any_features()
+        X, rows = check_rows(self, X, model_dtype=dtype, quiet=quiet)
         return scores_of(X, rows, self._parameters())[0], rows
 
     def _parameters(self):

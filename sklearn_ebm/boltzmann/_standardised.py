@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from .._machines import weighted_sums
 from .._rows import Rows
-from .._validation import ROUNDING, dense
+from .._validation import are_shares, dense
 from ._visible_scales import column_variances
 
 # Rows that say nothing certain of how much a feature varies: all that the first call of
@@ -42,9 +42,10 @@ def standard_of(X, n_inputs):
     ValueError
         If a variance is infinite.
     """
-    if X.min() >= -ROUNDING and X.max() <= 1 + ROUNDING:
+    rows = Rows(X)
+    if are_shares(rows):
         return None
-    n_rows, mean = X.shape[0], Rows(X).column_means
+    n_rows, mean = rows.n_rows, rows.column_means
     variance = column_variances(X, n_rows, mean)
     if not np.isfinite(variance).all():
         wrong = np.flatnonzero(~np.isfinite(variance))[0]

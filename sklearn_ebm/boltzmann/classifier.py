@@ -23,7 +23,7 @@ from .._training import (
     refuse_early_stopping,
     share_held_out,
 )
-from .._validation import check_rows, random_key
+from .._validation import are_shares, check_rows, random_key
 from .._warning import warn
 from ..monitoring import train_epoch
 from ._faults import warn_of_constant_labels
@@ -31,6 +31,7 @@ from ._fitted_classifier import FittedClassifier, scores_of
 from ._labels import check_classes, check_labels, codes_of, no_label
 from ._net_starts import start_of_features
 from ._predicted_labels import validation_of
+from ._standardised import for_inputs, standard_of
 from ._starts import (
     BITS_RATE,
     SMALL,
@@ -218,8 +219,14 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
 
     Notes
     -----
-    Values between 0 and 1 are probabilities. bool, uint8 and CSR data are used as
-    they are, and made dense a minibatch at a time. A fit takes no `sample_weight`,
+    Values between 0 and 1 are probabilities. The discriminative objective takes any
+    features: where not all of the first data are in [0, 1], it learns as if they were
+    standardised, those that are mostly 0 only divided by their size (`weight_decay` is
+    a penalty on the weights of such features, then). Fitted attributes are those for
+    the features themselves.
+
+    bool, uint8 and CSR data are used as they are, and made dense a minibatch at a time.
+    A fit takes no `sample_weight`,
     since stochastic steps on a weighted row are not the same as a repeated row.
     Missing values (NaN) of features are an error.
 
@@ -334,7 +341,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data, values in [0, 1].
+            Training data, values in [0, 1] where the objective has a generative part.
 
         y : array-like of shape (n_samples,)
             Labels: numbers or strings; `unlabeled` where they are not known.
@@ -358,8 +365,10 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         Warns
         -----
         UserWarning
-            If values of X lie outside [0, 1], by more than rounding; or if rows without
-            a label are left out, as they are with ``objective="discriminative"``.
+            If values of X lie outside [0, 1], by more than rounding, where the
+            objective has a generative part or those of the first data did not; or if
+            rows without a label are left out, as they are with
+            ``objective="discriminative"``.
         ConvergenceWarning
             If the probabilities of the labels are nearly the same for all rows.
         DataConversionWarning
@@ -405,7 +414,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data, values in [0, 1].
+            Training data, as for `fit`.
 
         y : array-like of shape (n_samples,)
             Labels, as for `fit`.
@@ -434,7 +443,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training data, any number of rows, values in [0, 1].
+            Training data, any number of rows, values as for `fit`.
 
         y : array-like of shape (n_samples,)
             Labels; `unlabeled` where they are not known. Later calls may have no
@@ -490,7 +499,10 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         if goes_on:
             check_structure(self, self._state["structure"])
         dtype = self._dtype() if goes_on else None
-        X, rows = check_rows(self, X, reset=not goes_on, dtype=dtype)
+        # What is said of features alone takes any numbers.
+        takes_any = self._takes_any_features() if goes_on else True
+        quiet = takes_any and not self._models_features()
+        X, rows = check_rows(self, X, reset=not goes_on, dtype=dtype, quiet=quiet)
         check_consistent_length(X, labels)
         if classes is None:
             classes = self.classes_ if goes_on else np.unique(labels[known])
@@ -515,6 +527,12 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             self._initialise(X, rows, codes, classes, division, n_rows, key, rng)
         return X, rows, codes, division
 
+    def _models_features(self):
+        """Whether the objective says anything of the features themselves."""
+        if self.objective == "hybrid":
+            return self.alpha > 0
+        return self.objective == "generative"
+
     def _structure(self):
         """What the machine is made of (see `check_structure`)."""
         return {"n_components": repr(int(self.n_components))}
@@ -534,6 +552,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         shares = counts / counts.sum()
         odds = log_odds(mean, n_rows)
         visible = np.append(odds, np.log(shares))
+        standard = None
         if self.objective == "generative":
             rate = np.full(self.n_components, BITS_RATE)
             weights = np.vstack([components.T, labels.T])
@@ -545,12 +564,22 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             components, labels = weights[:n].T, weights[n:].T
         else:
             variance = column_variances(X, some_rows(division.training), mean)
+            seen = mean
+            if not (self._models_features() or are_shares(rows)):
+                all_known = n_rows == rows.n_rows
+                standard = standard_of(X if all_known else X[division.training], n)
             rare = self.alpha > 0 and 2 * np.count_nonzero(known < 0) > len(known)
             spread = SPREAD_OF_FEATURES if rare else SPREAD
             spread = min(spread, SPREAD_BY_ROWS * np.sqrt(n_in_all / n))
+            if standard is not None:
+                shift, unit = standard
+                seen, variance = (mean - shift) / unit, variance / unit**2
             components, hidden = start_of_features(
-                components, mean, variance, n_rows, spread
+                components, seen, variance, n_rows, spread
             )
+            if standard is not None:
+                weights, hidden = for_inputs(components.T, hidden, standard)
+                components = weights.T
             # Features have their means where hidden units are at theirs.
             rates = np.full(self.n_components, BITS_RATE)
             visible[:n] -= weighted_sums(components.T, rates)
@@ -565,6 +594,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             "key": key,
             "step": 0,
             "structure": self._structure(),
+            "standard": standard,
         }
         self._sampling_key, self._sampling_step = random_key(rng), 0
         self.n_iter_ = 0
@@ -595,6 +625,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             generative *= most / rows_a_label
             weight_decay *= most / rows_a_label
             rows_a_label = most
+        scales = None
+        if self._takes_any_features() and not self._models_features():
+            scales = state["standard"][1] ** -2
         trainer = ClassifierTrainer(
             rows,
             codes,
@@ -609,6 +642,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             offset=state["visible_mean"],
             n_gibbs_steps=self.n_gibbs_steps,
             chains=chains,
+            scales=scales,
         )
         trainer.momentum = self._momentum()
         trainer.weight_decay = weight_decay
