@@ -599,6 +599,9 @@ def test_rows_held_out_do_not_say_what_standardises(digits, labels):
     found = fitted_floats(model.fit(X, labels))
     for name, value in found.items():
         np.testing.assert_allclose(value, wanted[name], rtol=1e-9, atol=1e-12)
+    X = digits.copy()
+    X[division_of(model, labels, 0.1).held_out] *= 100
+    assert model.fit(X, labels)._state["standard"] is None
 
 
 def test_counts_stay_sparse():

@@ -564,22 +564,22 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             components, labels = weights[:n].T, weights[n:].T
         else:
             variance = column_variances(X, some_rows(division.training), mean)
-            seen = mean
             if not (self._models_features() or are_shares(rows)):
                 all_known = n_rows == rows.n_rows
                 standard = standard_of(X if all_known else X[division.training], n)
+            scale = [np.zeros(n), np.ones(n)] if standard is None else standard
             rare = self.alpha > 0 and 2 * np.count_nonzero(known < 0) > len(known)
             spread = SPREAD_OF_FEATURES if rare else SPREAD
             spread = min(spread, SPREAD_BY_ROWS * np.sqrt(n_in_all / n))
-            if standard is not None:
-                shift, unit = standard
-                seen, variance = (mean - shift) / unit, variance / unit**2
-            components, hidden = start_of_features(
-                components, seen, variance, n_rows, spread
+            weights, hidden = start_of_features(
+                components,
+                (mean - scale[0]) / scale[1],
+                variance / scale[1] ** 2,
+                n_rows,
+                spread,
             )
-            if standard is not None:
-                weights, hidden = for_inputs(components.T, hidden, standard)
-                components = weights.T
+            weights, hidden = for_inputs(weights.T, hidden, scale)
+            components = weights.T
             # Features have their means where hidden units are at theirs.
             rates = np.full(self.n_components, BITS_RATE)
             visible[:n] -= weighted_sums(components.T, rates)
