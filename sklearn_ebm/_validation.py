@@ -152,14 +152,35 @@ def _validated(estimator, X, **checks):
     """What `validate_data` returns; its error says of text what to do about it."""
     try:
         return validate_data(estimator, X, **checks)
-    except ValueError as error:
-        if not str(error).startswith("could not convert string to float"):
+    except (TypeError, ValueError) as error:
+        about_text = re.search("convert string|cast", str(error), re.IGNORECASE)
+        column = _column_of_text(X) if about_text else None
+        if column is None:
             raise
         raise ValueError(
-            f"X holds text: {error}. Encode it as numbers first: categories by "
-            "OneHotEncoder, or, for 'categorical' units of RBM and RBMImputer, by "
-            "OrdinalEncoder."
+            f"X holds text in column {column!r}: {error}. Encode it as numbers first: "
+            "categories by OneHotEncoder, or, for 'categorical' units of RBM and "
+            "RBMImputer, by OrdinalEncoder."
         ) from error
+
+
+def _column_of_text(X):
+    """Name or number of the first column of text that is no number, or None."""
+    if sp.issparse(X):
+        return None
+    if hasattr(X, "columns"):  # a table; they may have other types than one another
+        columns = [(name, X[name]) for name in X.columns]
+    else:
+        X = np.asarray(X)
+        columns = enumerate(X.T) if X.ndim == 2 else []
+    for name, column in columns:
+        for each in np.asarray(column, dtype=object):
+            if isinstance(each, str):
+                try:
+                    float(each)
+                except ValueError:
+                    return name
+    return None
 
 
 def _dtype_of(X, model_dtype):

@@ -355,8 +355,14 @@ def test_bad_data_of_every_estimator(case, estimator, digits):
 @every_estimator
 def test_text_is_refused_with_advice(estimator):
     X = np.array([["red", 1.0], ["blue", 2.0]] * 10, dtype=object)
-    with pytest.raises(ValueError, match="X holds text: .*'red'.*OrdinalEncoder"):
+    refused = "X holds text in column {}: .*'red'.*OrdinalEncoder"
+    with pytest.raises(ValueError, match=refused.format(0)):
         fit(clone(estimator), X)
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"size": ["1", "2"] * 10, "hue": ["red", None] * 10})
+    for dtype in (str, object, "string", "category"):
+        with pytest.raises(ValueError, match=refused.format("'hue'")):
+            fit(clone(estimator), table.astype({"hue": dtype}))
 
 
 @pytest.mark.parametrize(
@@ -504,7 +510,8 @@ def test_names_and_values_in_errors_stay_what_they_are():
     with pytest.raises(ValueError, match="(?s)^v: .*\n- X\n.*\n- v\n"):
         model.gibbs(table.rename(columns={"v": "X"}))
     for value in ("X", "v"):
-        with pytest.raises(ValueError, match=f"^v holds text: .*: '{value}'[.]"):
+        refused = f"^v holds text in column 0: .*: '{value}'[.]"
+        with pytest.raises(ValueError, match=refused):
             model.gibbs([[value, 1]])
 
 

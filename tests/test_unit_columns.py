@@ -157,6 +157,11 @@ def test_names_that_are_not_there_are_refused():
     frame = pandas.DataFrame(table(), columns=NAMES)
     with pytest.raises(ValueError, match=r"there are no columns \['zwei'\]"):
         mixed_rbm([(["zwei"], "spin")]).fit(frame)
+    left_out = re.escape(f"also columns {NAMES[1:]}")
+    with pytest.raises(ValueError, match=left_out):
+        mixed_rbm([(NAMES[:1], "spin")]).fit(frame)
+    with pytest.raises(ValueError, match=left_out):
+        MultimodalDBM([("one", NAMES[:1], "spin", 2)], 2).fit(frame)
 
 
 @pytest.mark.parametrize("value", [-1.0, 0.5, np.inf])

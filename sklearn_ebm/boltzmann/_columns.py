@@ -205,7 +205,8 @@ def owners_of(visible, n_features, names=None):
         (column_indices(columns, n_features, names), unit)
         for columns, unit in _pairs(visible, n_features)
     ]
-    owner = places_of([columns for columns, _ in pairs], n_features, "visible")
+    lists = [columns for columns, _ in pairs]
+    owner = places_of(lists, n_features, "visible", names)
     return [_in_order(unit, columns) for columns, unit in pairs], owner
 
 
@@ -257,10 +258,11 @@ def _numbered(columns, n_features, names):
     return slice(*ends, columns.step)
 
 
-def places_of(lists, n_features, parameter):
+def places_of(lists, n_features, parameter, names=None):
     """Return for every column which of the lists it is in: one of them, and once.
 
-    `parameter` is the one that the lists of columns come from, for errors.
+    `parameter` is the one that the lists of columns come from, for errors, which give
+    columns their `names` if they have any.
     """
     places, named = np.empty(n_features, int), np.zeros(n_features, int)
     for number, columns in enumerate(lists):
@@ -272,6 +274,8 @@ def places_of(lists, n_features, parameter):
     ]:
         if fault.any():
             columns = np.flatnonzero(fault).tolist()
+            if names is not None:
+                columns = [names[column] for column in columns]
             text = text.format(columns)
             raise ValueError(f"{parameter} must name every column once, {text}.")
     return places

@@ -421,7 +421,7 @@ class MultimodalDBM(TrainedDBM):
                     f"The modality {name!r} has none of the columns: X has "
                     f"n_features={n_features}."
                 )
-        return places_of(lists, n_features, "modalities")
+        return places_of(lists, n_features, "modalities", names)
 
     def _connected(self, n_visible):
         """Which even units (rows) and odd units (columns) are connected."""
