@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-# Whatever is trained stores one of these anew.
+# Whatever is trained stores one of these anew, and the last of all that it stores: an
+# interrupt before that leaves nothing half old and half new.
 LEARNED = "components_", "coefs_", "rbm_"
 
 

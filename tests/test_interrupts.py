@@ -1,6 +1,9 @@
 """Ctrl-C is heard soon, wherever it falls, and leaves a usable model."""
 
 import copy
+import inspect
+import pickle
+import sys
 from functools import cache
 
 import numpy as np
@@ -15,7 +18,15 @@ from common import (
     outputs,
     soon_interrupted,
 )
-from sklearn_ebm import DBMTransformer
+from sklearn_ebm import (
+    ICA,
+    DBMTransformer,
+    FactorAnalysis,
+    ProbabilisticPCA,
+    RBMImputer,
+    SlowFeatureAnalysis,
+    SparseCoding,
+)
 from sklearn_ebm._units import Kind
 from tables import SPECS, mixed_rbm, table
 
@@ -91,6 +102,68 @@ def test_interrupted_partial_fit(estimator):
     assert not np.array_equal(model.components_, before.components_)
     assert np.isfinite(model.transform(X[:20])).all()
     assert model.partial_fit(X[:100]) is model
+
+
+def interrupted_at(number, call, file):
+    """Interrupt a call at a line of a file, by its number among those executed.
+
+    Returns all lines up to there.
+    """
+    lines = []
+
+    def line(frame, event, _):
+        if event == "line":
+            lines.append((frame.f_code.co_name, frame.f_lineno))
+            if len(lines) - 1 == number:
+                raise KeyboardInterrupt
+        return line
+
+    before = sys.gettrace()
+    sys.settrace(lambda frame, *_: line if frame.f_code.co_filename == file else None)
+    try:
+        call()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ICA(2, max_iter=3, random_state=0),
+        SlowFeatureAnalysis(2),
+        SlowFeatureAnalysis(2, expansion="quadratic"),
+        SparseCoding(3, max_iter=2, random_state=0),
+        RBMImputer(2, visible="gaussian", n_iter=2, random_state=0),
+        FactorAnalysis(2, max_iter=3),
+        ProbabilisticPCA(2),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_interrupts_leave_no_model_half_new(model):
+    rng = np.random.default_rng(5)
+    old, new = rng.normal(size=(40, 4)), rng.normal(size=(30, 7))
+    file = inspect.getfile(type(model))
+    lines = interrupted_at(-1, lambda: clone(model).fit(new), file)
+    last = {line: number for number, line in enumerate(lines)}  # of every line
+    wanted = [clone(model).fit(X).transform(X) for X in (old, new)]
+    left = []
+    for number in last.values():
+        found = clone(model).fit(old)
+        interrupted_at(number, lambda found=found: found.fit(new), file)
+        found = pickle.loads(pickle.dumps(found))
+        left.append(found.n_features_in_)
+        outcome = found.transform({4: old, 7: new}[left[-1]])
+        if left[-1] == 4:
+            np.testing.assert_array_equal(outcome, wanted[0])
+        assert np.isfinite(outcome).all()
+        assert outcome.shape == wanted[left[-1] == 7].shape
+        if hasattr(found, "sample"):
+            assert found.sample(3).shape == (3, left[-1])
+    assert set(left) == {4, 7}
 
 
 @pytest.mark.parametrize(

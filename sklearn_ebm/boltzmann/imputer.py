@@ -306,7 +306,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         return max(LEAST_EPOCHS, as_rows_allow(n_epochs, shape, ROWS_A_FEATURE))
 
     def _store(self, rbm, columns, empty, seed, X):
-        self.rbm_, self.n_iter_ = rbm, 0 if rbm is None else rbm.n_iter_
+        self.n_iter_ = 0 if rbm is None else rbm.n_iter_
         self._made = {"visible": deepcopy(self.visible)}
         self._n_categories, self._empty, self._seed = columns.n_categories, empty, seed
         # A real feature that does not vary has no scale in which its noise is small.
@@ -317,6 +317,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         self.indicator_ = None
         if self.add_indicator:
             self.indicator_ = MissingIndicator(error_on_new=False).fit(X)
+        self.rbm_ = rbm
 
     def transform(self, X):
         """Fill in missing values, the same ones at every call.

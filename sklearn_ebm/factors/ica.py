@@ -435,7 +435,6 @@ class ICA(OwnGenerator, Transformer):
         if self.whiten == "unit-variance":
             scale = 1 / deviations
         components = scale[:, np.newaxis] * W @ whitening.forward
-        self.components_ = components.astype(dtype)
         # (Of more components than features, scales decide what is nearest.)
         mixing = whitening.backward @ np.linalg.pinv(scale[:, np.newaxis] * W)
         self.mixing_ = mixing.astype(dtype)
@@ -456,6 +455,7 @@ class ICA(OwnGenerator, Transformer):
         self._n_directions = len(whitening.forward)
         # Every fit begins the sequence of draws anew.
         self._begin_draws()
+        self.components_ = components.astype(dtype)
 
     # ---- Use ----
 

@@ -289,8 +289,7 @@ class SlowFeatureAnalysis(Transformer):
                 f"{dtype}. Scale X{or_more_digits('it', dtype)}."
             )
         self._state = state
-        self.components_, self.mean_ = weights, mean
-        self.slowness_ = slowness.astype(dtype)
+        self.mean_, self.slowness_ = mean, slowness.astype(dtype)
         self.n_frames_ = state["n_frames"]
         for name in ("mixing_", "origin_"):  # of an earlier fit
             self.__dict__.pop(name, None)
@@ -298,6 +297,7 @@ class SlowFeatureAnalysis(Transformer):
             self.mixing_ = (covariance @ components.T).astype(dtype)
         else:
             self.origin_ = state["origin"]
+        self.components_ = weights
         return rank
 
     # ---- Use ----

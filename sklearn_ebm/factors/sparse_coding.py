@@ -413,7 +413,6 @@ class SparseCoding(CallbackSupportMixin, Transformer):
             atoms = first_atoms(X, shape[0], key, self.positive_dict)
         else:
             atoms = self._given_atoms(shape)
-        self.components_ = atoms.astype(X.dtype)
         self._state = {
             "key": key,
             "n_steps": 0,
@@ -422,6 +421,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
             "products": np.zeros(shape),
         }
         self.n_iter_, self.history_ = 0, _history([])
+        self.components_ = atoms.astype(X.dtype)
 
     def _given_atoms(self, shape):
         """`dict_init` as atoms."""
