@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from common import assert_same_model, fitted_state
 from sklearn_ebm import FactorAnalysis, ProbabilisticPCA
@@ -198,3 +199,18 @@ def test_missing_values_in_columns_that_lie_one_after_the_other(model):
     # As tables with names of columns have them.
     holes = np.asfortranarray(holes)
     np.testing.assert_allclose(model.fit(holes).score_samples(holes), wanted)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_noise_that_vanishes_by_chance_is_warned_of(seed):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 40)) / 2
+    Z += 0.7 * rng.normal(size=Z.shape)
+    missing = rng.random(Z.shape)
+    few, most = (np.where(missing < share, np.nan, Z) for share in (0.9, 0.3))
+    with pytest.warns(ConvergenceWarning, match="40 features .* next to no noise"):
+        FactorAnalysis(3, missing="latent").fit(few)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FactorAnalysis(3, missing="latent").fit(most)
+        ProbabilisticPCA(3, missing="latent").fit(few)

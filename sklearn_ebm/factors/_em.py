@@ -132,7 +132,8 @@ def step(moments, *, shared_noise=False, ridge=None, expand=False):
         noise = np.full(len(residual), residual.sum() / moments.n.sum())
         least = least_shared_noise(moments.variances.mean())
     else:
-        noise, least = residual / moments.n, least_noise(moments.variances)
+        noise, missing = residual / moments.n, moments.zz.ndim == 3
+        least = least_noise(moments.variances, missing)
     mean, loadings = moments.centre + weights[:, -1], weights[:, :-1].T
     if expand:
         n_rows, sums = moments.whole[-1, -1], moments.whole[-1, :-1]

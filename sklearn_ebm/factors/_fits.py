@@ -6,6 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .._validation import refuse_unseen
 from .._warning import warn
 from ..monitoring import print_iteration
+from ._profile import least_noise
 
 
 class Progress:
@@ -52,6 +53,21 @@ def warn_of_no_noise(name, n_components, shape):
             "features, and nothing is left to the noise: the likelihood has no bound, "
             "and other rows have next to none. Take a smaller n_components; "
             "select_n_components with criterion='cv' finds one.",
+            ConvergenceWarning,
+        )
+
+
+def warn_of_no_noise_by_chance(name, gaussian):
+    """Warn of features that few observed values have left as little noise as can be."""
+    variances = gaussian.noise + (gaussian.loadings**2).sum(axis=0)
+    low = np.flatnonzero(gaussian.noise <= 2 * least_noise(variances, missing=True))
+    if len(low):
+        warn(
+            f"{name} leaves {len(low)} of {len(variances)} features (the first is "
+            f"feature {low[0]}) next to no noise. The few values that are observed may "
+            "look so by chance, and other rows have next to no likelihood then. Take a "
+            "smaller n_components, or ProbabilisticPCA(missing='latent'), in which all "
+            "features have the same noise.",
             ConvergenceWarning,
         )
 

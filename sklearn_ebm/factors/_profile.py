@@ -25,9 +25,11 @@ from ._gaussian import (
 
 # Eigenvectors are found exactly where a matrix of this size is enough.
 EXACT = 1000
-# Noise variances stay above this share of a feature's variance, whatever its unit. Of
-# a feature without any variance they are the second.
-LEAST_SHARE = 1e-6
+# Noise variances stay above this share of a feature's variance, whatever its unit (of
+# likelihoods that leaves six digits); where values are missing above the second, since
+# few that are observed may have no noise by chance. Of a feature without any variance
+# they are the third.
+LEAST_SHARE, LEAST_SHARE_OBSERVED = 1e-9, 1e-6
 LEAST_NOISE = 1e-12
 # A feature whose deviation is this share of its mean is constant but for rounding.
 CONSTANT = 1e-14
@@ -68,9 +70,9 @@ def loadings_at(data, noise, n_components):
     return Solution(loadings, noise, -0.5 * deviance, gradient)
 
 
-def least_noise(variances):
+def least_noise(variances, missing=False):
     """Lower bounds of the noise variances of features with these variances."""
-    least = LEAST_SHARE * variances
+    least = (LEAST_SHARE_OBSERVED if missing else LEAST_SHARE) * variances
     return np.where(least > TINY, least, LEAST_NOISE)
 
 
@@ -190,13 +192,14 @@ def describe(X, n_components=0, *, dtype, own_noise=False, **how):
     with np.errstate(over="ignore", invalid="ignore"):
         data = _described(X, n_components, **how)
     check_variances(data.variances, dtype)
-    _refuse_tiny(data, X, np.dtype(dtype if own_noise else np.float64))
+    share = LEAST_SHARE if own_noise else LEAST_SHARE_OBSERVED
+    _refuse_tiny(data, X, np.dtype(dtype if own_noise else np.float64), share)
     return data
 
 
-def _refuse_tiny(data, X, dtype):
+def _refuse_tiny(data, X, dtype, share):
     """Refuse features that vary, but too little for the numbers of the model."""
-    least = np.finfo(dtype).tiny / LEAST_SHARE
+    least = np.finfo(dtype).tiny / share
     low = np.flatnonzero((data.variances > 0) & (data.variances < least))
     if not data.variances.any():
         # (All of them may be too small for float64.)
@@ -205,7 +208,7 @@ def _refuse_tiny(data, X, dtype):
         raise ValueError(
             f"Feature {low[0]} of X varies too little for the numbers of {dtype}: its "
             f"variance is {data.variances[low[0]]:.3g}, and a noise variance may be "
-            f"{LEAST_SHARE:g} of that. Scale X{or_more_digits('it', dtype)}."
+            f"{share:g} of that. Scale X{or_more_digits('it', dtype)}."
         )
 
 

@@ -15,6 +15,7 @@ from ._fits import (
     filled_with_means,
     signs_of,
     warn_of_no_noise,
+    warn_of_no_noise_by_chance,
 )
 from ._fitted import FittedFactors
 from ._gaussian import FactorGaussian
@@ -137,8 +138,8 @@ class FactorAnalysis(FittedFactors):
     The likelihood can have several local maxima. Others may be found with
     ``solver="em"``, which climbs from the same start another way, or from another
     `noise_variance_init`; `loglike_` tells which is better. There is no maximum where
-    features are copies of each other: noise variances stay above 1e-6 of a feature's
-    variance (1e-12 where it has none).
+    features are copies of each other: noise variances stay above 1e-9 of a feature's
+    variance (1e-6 where values are missing; 1e-12 where it has none).
 
     Expectation maximisation [2]_ uses parameter expansion [3]_; `partial_fit` is its
     online form [4]_, without that. A fit takes no `sample_weight`.
@@ -240,7 +241,8 @@ class FactorAnalysis(FittedFactors):
         -----
         ConvergenceWarning
             If `max_iter` iterations were not enough; or if there are as many components
-            as rows, less one, and more features: the likelihood has no bound.
+            as rows, less one, and more features: the likelihood has no bound; or if
+            values are missing and features are left next to no noise.
         """
         check_parameters(self)
         X = self._check_data(X, reset=True, ensure_min_samples=2)
@@ -269,6 +271,8 @@ class FactorAnalysis(FittedFactors):
         if not progress.converged and self.n_iter_ >= self.max_iter:
             progress.warn_unconverged(self.max_iter)
         warn_of_no_noise(type(self).__name__, n_components, X.shape)
+        if missing:
+            warn_of_no_noise_by_chance(type(self).__name__, climb.gaussian)
         return self
 
     @undo_if_nothing_learned
