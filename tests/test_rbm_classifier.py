@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
+from sklearn.ensemble import BaggingClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
@@ -537,6 +538,60 @@ def test_arguments_of_sample(digits, labels):
             model.sample(3, **arguments)
     with pytest.raises(ValueError, match="y must be 5 labels"):
         model.free_energy(digits[:5], [1, 2])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RBMClassifier(5, n_iter=1),
+        RBMClassifier(5, n_iter=1, objective="hybrid"),
+        DBNClassifier((5,), n_iter=1),
+        DBNClassifier((5, 4), n_iter=1, objective="generative"),
+        DBMClassifier((5, 4), n_iter=1, pretrain_n_iter=1),
+    ],
+    ids=name_of,
+)
+def test_mark_that_no_row_has_is_warned_of(model, digits, labels):
+    model = clone(model).set_params(unlabeled=-1)
+    with pytest.warns(UserWarning, match="No row of y is unlabeled=-1, which") as found:
+        model.fit(digits[:50], labels[:50])
+    assert sum("No row" in str(each.message) for each in found) == 1
+    # As where a meta-estimator numbers the classes.
+    ensemble = BaggingClassifier(model, n_estimators=1, random_state=0)
+    y = np.where(np.arange(50) % 2, labels[:50], -1)
+    with pytest.warns(UserWarning, match="BaggingClassifier"):
+        ensemble.fit(digits[:50], np.where(labels[:50] > 4, 1, -1))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "No row of y")
+        model.fit(digits[:50], y)
+        model.partial_fit(digits[:50], np.abs(y))
+        model.set_params(unlabeled=None).fit(digits[:50], labels[:50])
+
+
+def test_labels_that_are_objects_can_be_scored(digits, labels):
+    for y in (labels.astype(object), (labels > 4).astype(object)):
+        model = RBMClassifier(8, n_iter=5, random_state=0)
+        assert cross_val_score(model, digits, y, cv=2).min() > 0.5
+        found = model.fit(digits, y).score(digits, y)
+        assert found == (model.predict(digits) == y.astype(int)).mean()
+
+
+def test_default_weight_of_the_generative_part(digits, labels):
+    y = np.where(np.arange(len(labels)) % 5, -1, labels)
+    rarity = len(y) / (y >= 0).sum()
+    settings = {"objective": "hybrid", "unlabeled": -1, "n_iter": 2, "random_state": 0}
+    for X, targets, alpha in [(digits, y, 0.01 * rarity), (digits, labels, 0.01)]:
+        found, wanted = (
+            RBMClassifier(8, alpha=weight, **settings).fit(X, targets)
+            for weight in (None, alpha)
+        )
+        assert_same(fitted_floats(found), fitted_floats(wanted))
+    few = np.where(np.arange(len(labels)) < 12, labels, -1)
+    found, wanted = (
+        RBMClassifier(8, alpha=weight, **settings).fit(digits, few)
+        for weight in (None, 1.0)  # no more than 1
+    )
+    assert_same(fitted_floats(found), fitted_floats(wanted))
 
 
 @pytest.mark.parametrize("objective", ["hybrid", "generative"])

@@ -160,7 +160,7 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         -----
         UserWarning
             If X has values outside [0, 1], and a new model trains Bernoulli units with
-            them.
+            them; or if no label is the mark `unlabeled` of a classifier.
         ConvergenceWarning
             If over 5 % of the units of a layer of a pretrained stack are dead or
             saturated, or in the end no unit of the last hidden layer tells rows apart.

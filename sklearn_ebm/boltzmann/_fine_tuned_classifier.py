@@ -8,7 +8,13 @@ from sklearn.utils.class_weight import compute_class_weight
 from .._network import Softmax
 from .._parameters import StrOptions
 from ._fine_tuned import FineTuned, partial_fit_available
-from ._labels import check_classes, check_labels, codes_of, no_label
+from ._labels import (
+    check_classes,
+    check_labels,
+    classes_among,
+    codes_of,
+    no_label,
+)
 from ._predicted_labels import PredictedLabels, validation_of
 
 
@@ -96,7 +102,7 @@ class FineTunedClassifier(PredictedLabels, FineTuned):
         """State that says what the targets are."""
         y, known = checked
         if classes is None:
-            classes = np.unique(y[known])
+            classes = classes_among(self, y, known)
         if len(classes) == 0:
             name = type(self).__name__
             raise no_label(

@@ -7,6 +7,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from .._validation import check_given, is_nan, nan_for_na, refuse_masks
+from .._warning import warn
 
 
 def labels_of(estimator, y):
@@ -52,6 +53,22 @@ def check_labels(estimator, y):
     elif len(labels) and estimator.early_stopping:
         raise no_label(estimator, ", of which early_stopping=True can hold none out")
     return labels, known
+
+
+def classes_among(estimator, labels, known):
+    """Return the classes that labels say there are.
+
+    Warns if there is a mark for rows without one, but no row has it.
+    """
+    alone = getattr(estimator, "_stands_alone", True)
+    if estimator.unlabeled is not None and known.all() and alone:
+        warn(
+            f"No row of y is unlabeled={estimator.unlabeled!r}, which would mark rows "
+            "without a label. Was the mark of another type, or were labels numbered "
+            "before (as BaggingClassifier, VotingClassifier and others do, which take "
+            "the mark for a class)?"
+        )
+    return np.unique(labels[known])
 
 
 def no_label(estimator, consequence=""):

@@ -78,8 +78,6 @@ class PredictedLabels(ClassifierMixin):
         UserWarning
             As in `predict`.
         """
-        if self.unlabeled is None:
-            return super().score(X, y, sample_weight)
         labels, known = labels_of(self, y)
         check_consistent_length(X, labels, sample_weight)
         if not known.any():

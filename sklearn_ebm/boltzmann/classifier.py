@@ -28,7 +28,13 @@ from .._warning import warn
 from ..monitoring import train_epoch
 from ._faults import warn_of_constant_labels
 from ._fitted_classifier import FittedClassifier, scores_of
-from ._labels import check_classes, check_labels, codes_of, no_label
+from ._labels import (
+    check_classes,
+    check_labels,
+    classes_among,
+    codes_of,
+    no_label,
+)
 from ._net_starts import start_of_features
 from ._predicted_labels import validation_of
 from ._standardised import for_inputs, standard_of
@@ -46,6 +52,8 @@ from ._visible_scales import column_variances
 # Learning rate and momentum along the gradient of p(y|v), which is exact; and the rate
 # of chains, beyond which momentum must not take the steps of the generative part.
 RATE, MOMENTUM, RATE_OF_CHAINS = 0.1, 0.9, 0.2
+# Weight of the generative part of the hybrid objective, of each row beside each label.
+ALPHA = 0.01
 # Deviation of the fields of hidden units at first: half as wide where most rows have no
 # label, and features are most of what is learned: wide fields model them poorly. Nor is
 # it more than so many times the root of the rows a feature: where that is little, wide
@@ -76,9 +84,10 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         its exact gradient; "generative" that of ``log p(v, y)``, by contrastive
         divergence; "hybrid" the first plus `alpha` times the second.
 
-    alpha : float, default=0.01
-        Weight of the generative part of the hybrid objective. The other objectives
-        have no use for it.
+    alpha : float or None, default=None
+        Weight of the generative part of the hybrid objective. None means 0.01 times
+        the number of rows for each label, but 1 at most: as if every row counted, in
+        sums in place of means. The other objectives have no use for it.
 
     learning_rate : float or None, default=None
         Size of a step along the gradient of the objective (in nats a row), which
@@ -263,7 +272,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
     _parameter_constraints: dict = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "objective": [StrOptions({"discriminative", "generative", "hybrid"})],
-        "alpha": [Interval(Real, 0, None, closed="left")],
+        "alpha": [Interval(Real, 0, None, closed="left"), None],
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "n_iter": [Interval(Integral, 0, None, closed="left")],
@@ -286,7 +295,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         n_components=256,
         *,
         objective="discriminative",
-        alpha=0.01,
+        alpha=None,
         learning_rate=None,
         batch_size=10,
         n_iter=50,
@@ -368,7 +377,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             If values of X lie outside [0, 1], by more than rounding, where the
             objective has a generative part or those of the first data did not; or if
             rows without a label are left out, as they are with
-            ``objective="discriminative"``.
+            ``objective="discriminative"``; or if no row has the mark `unlabeled`.
         ConvergenceWarning
             If the probabilities of the labels are nearly the same for all rows.
         DataConversionWarning
@@ -505,7 +514,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         X, rows = check_rows(self, X, reset=not goes_on, dtype=dtype, quiet=quiet)
         check_consistent_length(X, labels)
         if classes is None:
-            classes = self.classes_ if goes_on else np.unique(labels[known])
+            classes = self.classes_ if goes_on else classes_among(self, labels, known)
         codes = np.full(len(labels), -1, np.int32)
         codes[known] = codes_of(labels[known], classes)
         if self.objective == "discriminative" and not known.all():
@@ -530,7 +539,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
     def _models_features(self):
         """Whether the objective says anything of the features themselves."""
         if self.objective == "hybrid":
-            return self.alpha > 0
+            return self.alpha is None or self.alpha > 0
         return self.objective == "generative"
 
     def _structure(self):
@@ -568,7 +577,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
                 all_known = n_rows == rows.n_rows
                 standard = standard_of(X if all_known else X[division.training], n)
             scale = [np.zeros(n), np.ones(n)] if standard is None else standard
-            rare = self.alpha > 0 and 2 * np.count_nonzero(known < 0) > len(known)
+            unknown = np.count_nonzero(known < 0)
+            rare = self._models_features() and 2 * unknown > len(known)
             spread = SPREAD_OF_FEATURES if rare else SPREAD
             spread = min(spread, SPREAD_BY_ROWS * np.sqrt(n_in_all / n))
             weights, hidden = start_of_features(
@@ -613,7 +623,9 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         """Return a kernel that goes on from the state of the training."""
         state = self._state
         weights = {"discriminative": (1, 0), "generative": (0, 1)}
-        discriminative, generative = weights.get(self.objective, (1, self.alpha))
+        discriminative, generative = weights.get(
+            self.objective, (1, self._alpha(codes, division))
+        )
         chains = None
         if self.persistent and generative:
             chains = self._chains()
@@ -667,10 +679,17 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         # Rows with a label weigh more where they are rarer, and so does their noise.
         rarity = np.clip(_rows_a_label(codes, division), 1, self.batch_size)
         rate = RATE / np.sqrt(rarity)
-        if self.alpha > 0:
-            most = RATE_OF_CHAINS * (1 - self._momentum()) / float(self.alpha)
+        alpha = self._alpha(codes, division)
+        if alpha > 0:
+            most = RATE_OF_CHAINS * (1 - self._momentum()) / alpha
             rate = min(rate, most)
         return float(rate)
+
+    def _alpha(self, codes, division):
+        """The weight of the generative part that is given, or the default."""
+        if self.alpha is not None:
+            return float(self.alpha)
+        return min(1.0, ALPHA * _rows_a_label(codes, division))
 
     def _chains(self):
         """Hidden states to start from: the last ones, or new ones."""
