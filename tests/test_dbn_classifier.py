@@ -902,6 +902,12 @@ def test_early_stopping_of_numbers(digits, labels):
     assert model.best_n_iter_ == 1 + np.argmax(found)
 
 
+def test_class_weight_that_is_no_number_is_named(digits, labels):
+    model = DBNClassifier((5,), class_weight={1: "much"})
+    with pytest.raises(ValueError, match="class_weight: .*'much'"):
+        model.fit(digits, labels)
+
+
 def test_class_weights_count_as_repeated_rows(digits, labels):
     X, y = digits[:60], labels[:60] % 2
     twice = np.concatenate([np.arange(60), np.flatnonzero(y)])

@@ -201,6 +201,24 @@ def test_real_models_that_were_led_away_from_the_data_are_warned_of(bits, scale)
         RBM(100, visible=rbm.visible, random_state=0).fit(X)
 
 
+def test_real_features_and_few_hidden_units_are_compared_exactly():
+    # One-hot rows as real numbers: some fits do well, some not, and 2^16 states say so.
+    X = np.eye(5)[generator(3).integers(0, 5, 200)]
+    alone = norm.logpdf(X, X.mean(axis=0), X.std(axis=0)).sum(axis=1).mean()
+    found = set()
+    for seed in range(4):
+        model = GaussianRBM(16, random_state=seed)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X)
+        warned = any("worse than independent" in str(each.message) for each in caught)
+        gap = model.score(X) - alone
+        if abs(gap + 1) > 1:  # (Of some of the rows, it may be another one.)
+            assert warned == (gap < -1), gap
+            found.add(warned)
+    assert found == {True, False}
+
+
 def test_long_rows_of_counts_that_no_row_is_like_are_warned_of():
     # Short texts on few topics, many hidden units, and slow hidden biases: in some of
     # their states texts are ten times as long, of which contrastive divergence sees

@@ -31,8 +31,9 @@ MOST_ROWS, SLACK = 1000, 0.1
 # Chains that look for states far from the data, their sweeps (more for counts, which
 # grow a little in each), and nats by which a model may seem to be worse.
 N_CHAINS, N_SWEEPS, N_SWEEPS_OF_COUNTS, SURE = 32, 3, 30, 1.0
-# A layer with at most so many states is enumerated instead.
-FEW_STATES = 2**10
+# A layer with at most so many states is enumerated instead; beside real features, whose
+# fits take far longer than that, one of at most so many states times features.
+FEW_STATES, FEW_NUMBERS = 2**10, 2**20
 # Seed of those chains.
 SEED = 0
 
@@ -227,7 +228,8 @@ def warn_if_worse_than_independent(estimator, X, learning_rate):
         return
     alone = _independent_score(estimator, unit, kinds, X, rows)
     machine = Machine(layers)
-    if min(state_counts(layers)) <= FEW_STATES:
+    n_states = min(state_counts(layers))
+    if n_states <= (FEW_NUMBERS / X.shape[1] if real.any() else FEW_STATES):
         energies = machine.free_energy(rows.astype(machine.dtype))
         most = -float(log_partition(layers)) - energies.mean()
     else:

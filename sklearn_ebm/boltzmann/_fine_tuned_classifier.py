@@ -7,6 +7,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from .._network import Softmax
 from .._parameters import StrOptions
+from .._validation import naming
 from ._fine_tuned import FineTuned, partial_fit_available
 from ._labels import (
     check_classes,
@@ -130,9 +131,10 @@ class FineTunedClassifier(PredictedLabels, FineTuned):
         if self.class_weight is not None:
             # (Classes that do not come cannot be balanced.)
             weighed = counts > 0 if self.class_weight == "balanced" else slice(None)
-            weights[weighed] = compute_class_weight(
-                self.class_weight, classes=classes[weighed], y=classes[codes]
-            )
+            with naming("class_weight"):
+                weights[weighed] = compute_class_weight(
+                    self.class_weight, classes=classes[weighed], y=classes[codes]
+                )
         total = counts @ weights
         if (weights < 0).any() or not 0 < total < np.inf:
             raise ValueError(
