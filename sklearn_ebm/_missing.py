@@ -22,10 +22,10 @@ from ._machines import Machine, weighted_sums
 from ._products import product
 from ._rows import Rows
 from ._unit_paths import enumerate_states, state_counts
-from ._units import Units, Wanted, evaluate
+from ._units import Kind, Units, Wanted, evaluate
 from ._validation import dense, refuse_unseen
 from .samplers import Chains, Gibbs
-from .units import as_unit
+from .units import are, as_unit, kinds_by_column
 
 # Mean-field steps; a fixed number, so that rows do not depend on each other.
 N_MEAN_FIELD = 30
@@ -34,6 +34,8 @@ N_FIRST_SWEEPS = 20
 # Hidden layers of at most so many states are summed, not sampled, if these times the
 # visible units are no more than the second number; rows that are filled in at a time.
 MOST_STATES, MOST_FIELDS, N_ROWS = 2**12, 2**20, 1024
+# So many missing bits of a row are summed: as much work as a hundred sweeps of a chain.
+FEW_BITS = 8
 
 
 class DrawnValues:
@@ -287,6 +289,35 @@ def fill_exactly(layers, X, missing):
         logs = product(filled[part], linear) + product(units[part], normalisers)
         weight = softmax(logs + of_states, axis=1)
         filled[part][missing[part]] = product(weight, means)[missing[part]]
+    return filled
+
+
+def few_bits_missing(layers, missing):
+    """Rows that `fill_bits_exactly` takes: what they lack are bits, and few."""
+    kinds = kinds_by_column(as_unit(layers.units[0]), missing.shape[1])
+    others = missing[:, ~are(kinds, Kind.BERNOULLI)].any(axis=1)
+    return ~others & (missing.sum(axis=1) <= FEW_BITS)
+
+
+def fill_bits_exactly(layers, X, missing):
+    """Put conditional means in place of missing bits, by summing all their states.
+
+    Parameters and result are those of `fill_exactly`, but that hidden units may be of
+    any kind and number, and missing are few bits.
+    """
+    machine = Machine(layers, np.float64)
+    filled, n_missing = dense(np.where(missing, 0, X), float), missing.sum(axis=1)
+    for n in np.unique(n_missing[n_missing > 0]):
+        states = (np.arange(2**n)[:, np.newaxis] >> np.arange(n) & 1).astype(float)
+        rows = np.flatnonzero(n_missing == n)
+        for part in np.array_split(rows, -(-len(rows) * len(states) // N_ROWS)):
+            given, free = filled[part], missing[part]
+            tried = np.repeat(given, len(states), axis=0)
+            every = np.tile(states, (len(part), 1))
+            tried[np.repeat(free, len(states), axis=0)] = every.ravel()
+            energies = machine.free_energy(tried).reshape(len(part), -1)
+            given[free] = product(softmax(-energies, axis=1), states).ravel()
+            filled[part] = given
     return filled
 
 

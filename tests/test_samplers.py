@@ -24,6 +24,7 @@ from reference import (
 )
 from sklearn_ebm import DBMTransformer
 from sklearn_ebm._gibbs import Layer, run_chains
+from sklearn_ebm._missing import few_bits_missing, fill_bits_exactly, fill_exactly
 from sklearn_ebm._openmp import effective_n_threads, openmp_enabled
 from sklearn_ebm._panels import Panels
 from sklearn_ebm.layered import Layered
@@ -37,8 +38,17 @@ from sklearn_ebm.samplers import (
     r_hat,
     sample_chains,
 )
-from sklearn_ebm.samplers._paths import two_layers
-from sklearn_ebm.units import Categorical, Gaussian, Mixed, ReLU
+from sklearn_ebm.samplers._paths import layers_of, two_layers
+from sklearn_ebm.units import (
+    Categorical,
+    Gaussian,
+    Mixed,
+    ReLU,
+    are,
+    as_unit,
+    kinds_by_column,
+)
+from tables import mixed_rbm, table
 
 RARE = 1e-6
 N_CHAINS = 24_576
@@ -734,7 +744,10 @@ def test_imputed_means(dtype):
 def test_the_method_of_imputed_means_does_not_matter():
     """Sums over 2^12 hidden states, or chains, of which a model of 2^13 needs some."""
     rng = generator(336)
-    X = np.where(rng.random((50, 20)) < 0.3, NAN, bits(50, 20, rng))
+    lacking = rng.permuted(
+        np.arange(20) < np.arange(9, 14)[:, None].repeat(10, 0), axis=1
+    )
+    X = np.where(lacking, NAN, bits(50, 20, rng))  # (fewer bits would be summed)
     few, more = random_model(12, 20, rng), random_model(13, 20, rng)
     draw = {"n_gibbs_steps": 2000, "random_state": 0}
     chains = impute(few, X, np.isnan(X), **draw)
@@ -747,10 +760,53 @@ def test_the_method_of_imputed_means_does_not_matter():
     X_wide = np.where(rng.random((3, 257)) < 0.3, NAN, bits(3, 257, rng))
     found = wide.impute(X_wide, random_state=0)
     assert_same(found, impute(wide, X_wide, np.isnan(X_wide), random_state=0))
+    # Few bits that are missing are summed themselves, beside chains of other rows.
+    Y = X.copy()
+    Y[::2] = np.where(rng.random((25, 20)) < 0.2, NAN, bits(25, 20, rng))
+    summed = np.isnan(Y).sum(axis=1) <= 8
+    assert 20 < summed.sum() < 30
+    found = more.impute(Y, **draw)
+    exact = fill_exactly(more._layered(), Y, np.isnan(Y))
+    np.testing.assert_allclose(found[summed], exact[summed], rtol=1e-9)
+    rest = Y[~summed]
+    assert_same(found[~summed], impute(more, rest, np.isnan(rest), **draw))
     # A unit more that does nothing changes nothing.
     few.components_ = np.vstack([few.components_, np.zeros(20)])
     few.intercept_hidden_ = np.append(few.intercept_hidden_, 0.7)
     np.testing.assert_allclose(few.impute(X, **draw), chains, atol=0.1)
+
+
+@pytest.mark.parametrize("kind", ["float32", "mixed", "deep"])
+def test_missing_bits_are_summed(kind):
+    """Their states, as exact as those of the hidden units."""
+    rng, X = generator(337), np.array(table(60), float)
+    if kind == "mixed":
+        model = mixed_rbm(n_iter=5, random_state=0).fit(X)
+        units = model._columns().encode(X)
+    else:
+        units = bits(60, 12, rng)
+        model = random_model(5, 12, rng)
+        if kind == "deep":
+            model = DBMTransformer((6, 3), n_iter=3, random_state=0).fit(units)
+            units = np.hstack([units, np.zeros((60, 3))])
+    layers = layers_of(model)
+    if kind == "float32":
+        layers = replace(
+            layers,
+            weights=[layers.weights[0].astype(np.float32)],
+            biases=[bias.astype(np.float32) for bias in layers.biases],
+        )
+    binary = are(kinds_by_column(as_unit(layers.units[0]), units.shape[1]), 0)
+    missing = binary & (rng.random(units.shape) < 0.3)
+    missing[:, 12:] |= kind == "deep"
+    few = few_bits_missing(layers, missing)
+    assert few.sum() > 10
+    found = fill_bits_exactly(layers, units[few], missing[few])
+    wanted = fill_exactly(layers, units[few], missing[few])
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+    if not binary.all():
+        missing[:, ~binary] = True
+        assert not few_bits_missing(layers, missing).any()
 
 
 @pytest.mark.slow

@@ -3,7 +3,12 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._missing import can_fill_exactly, fill_exactly
+from .._missing import (
+    can_fill_exactly,
+    few_bits_missing,
+    fill_bits_exactly,
+    fill_exactly,
+)
 from .._rows import Rows
 from .._validation import (
     as_conditions,
@@ -181,8 +186,9 @@ class Sampling(OwnDraws):
             "mean" fills in conditional means (the likeliest category where a column
             holds codes): exact ones, without chains, where the hidden units (of a deep
             machine those of its odd layers) have no more than 4096 states, and these
-            times the visible units are no more than 2^20. "sample" fills in a joint
-            draw from the conditional distribution.
+            times the visible units are no more than 2^20; and of rows of restricted
+            machines that lack no more than eight values, all of them bits. "sample"
+            fills in a joint draw from the conditional distribution.
 
         random_state : int, RandomState instance or None, default=None
             Seeds the chains. None goes on with the model's own random sequence.
@@ -225,10 +231,18 @@ class Sampling(OwnDraws):
         layers = layers_of(self)
         if method == "mean" and can_fill_exactly(layers):
             return self._decode(fill_exactly(layers, units, unknown))
-        draws = self._draws(random_state)
-        if random_state is None:
-            self._use_draws(n_steps + 1)
-        return self._decode(fill_in(self, units, unknown, n_steps, method, *draws))
+        exact = np.zeros(len(unknown), bool)
+        if method == "mean":
+            exact = few_bits_missing(layers, unknown)
+        found = np.empty(unknown.shape)
+        found[exact] = fill_bits_exactly(layers, units[exact], unknown[exact])
+        if not exact.all():
+            draws = self._draws(random_state)
+            if random_state is None:
+                self._use_draws(n_steps + 1)
+            rest = units[~exact], unknown[~exact]
+            found[~exact] = fill_in(self, *rest, n_steps, method, *draws)
+        return self._decode(found)
 
     def _encode_missing(self, X, missing):
         """Columns as units, and which of these are missing."""
