@@ -131,12 +131,12 @@ class RBMImputer(TransformerMixin, BaseEstimator):
     Notes
     -----
     `transform` gives the same result at every call; `impute` gives several draws from
-    one fit, for multiple imputation. Conditional means are exact,
-    every row by itself, if the hidden units have at most 2^12 states (twelve
-    Bernoulli units); otherwise they are means over a Gibbs chain of each row. Chains
-    do not exchange anything, but take their random bits by the place of the row
-    among those with missing values: in other company the same row has the same
-    conditional distribution and another draw from it.
+    one fit, for multiple imputation. Conditional means are exact, every row by itself,
+    if the hidden units have at most 2^12 states (twelve Bernoulli units), or of rows
+    that lack no more than eight values, all bits; otherwise they are means over a Gibbs
+    chain of each row. Chains do not exchange anything, but take their random bits by
+    the place of the row among those with missing values: in other company the same row
+    has the same conditional distribution and another draw from it.
 
     Observed values are left as they are. Real features that had a single value in `fit`
     get this value, also in draws. A fit takes no `sample_weight`.
@@ -373,9 +373,9 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             Further values that are taken for missing.
 
         method : {"mean", "sample"}, default="mean"
-            "mean" fills in conditional means (for categories, the likeliest one; with
-            more than 2^12 hidden states, means of chains), "sample" a joint draw from
-            the conditional distribution.
+            "mean" fills in conditional means (for categories, the likeliest one; means
+            of chains where they are not exact), "sample" a joint draw from the
+            conditional distribution.
 
         random_state : int, RandomState instance or None, default=None
             Seeds what is sampled. None goes on with the model's own random sequence.
