@@ -175,7 +175,7 @@ def _column_of_text(X):
         columns = enumerate(X.T) if X.ndim == 2 else []
     for name, column in columns:
         for each in np.asarray(column, dtype=object):
-            if isinstance(each, str):
+            if isinstance(each, (str, bytes)):
                 try:
                     float(each)
                 except ValueError:

@@ -30,6 +30,7 @@ from reference import generator
 from sklearn_ebm import DBMClassifier, DBNClassifier, RBMClassifier
 from sklearn_ebm._class_scores import class_scores
 from sklearn_ebm._training import KnownDivision
+from sklearn_ebm.boltzmann._standardised import Moments
 
 OBJECTIVES = "discriminative", "generative", "hybrid"
 
@@ -586,6 +587,10 @@ def test_default_weight_of_the_generative_part(digits, labels):
             for weight in (None, alpha)
         )
         assert_same(fitted_floats(found), fitted_floats(wanted))
+    model = RBMClassifier(8, **settings).set_params(momentum=0.0).fit(digits, y)
+    before = model.components_.copy()
+    model.partial_fit(digits, np.full(len(digits), -1))  # as much as no label can tell
+    assert np.abs(model.components_ - before).max() > 1e-3
     few = np.where(np.arange(len(labels)) < 12, labels, -1)
     found, wanted = (
         RBMClassifier(8, alpha=weight, **settings).fit(digits, few)
@@ -625,6 +630,52 @@ def test_discriminative_objective_takes_any_features(digits, labels):
             call(16 * digits)
 
 
+def test_all_rows_so_far_say_how_features_vary():
+    rng = generator(54)
+    X = rng.normal(size=(300, 6)) * [1, 2, 3, 1e3, 1e-3, 1] + [0, 5, 0, 0, 0, -20]
+    X[:, 5] = rng.random(300) < 0.2  # mostly 0
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    model = RBMClassifier(30, random_state=0)
+    sizes = [1, 2, 7, 90, 200]
+    for part in np.split(np.arange(300), np.cumsum(sizes)[:-1]):
+        model.partial_fit(X[part], y[part], classes=[0, 1])
+    found, wanted = (
+        moments.standard(6) for moments in (model._state["moments"], Moments.of(X))
+    )
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+    assert found[0, 5] == 0 and found[1, 5] == pytest.approx(1)
+    for n in (1, 3):  # few rows of the first call do no harm that lasts
+        model.fit(X[:n], y[:n]).partial_fit(X[:n], y[:n])
+        online = RBMClassifier(30, random_state=0)
+        online.partial_fit(X[:n], y[:n], classes=[0, 1])
+        for _ in range(30):
+            online.partial_fit(X, y)
+        assert online.score(X, y) > 0.9
+
+
+def test_features_far_from_0_are_warned_of():
+    rng = generator(55)
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] > 0).astype(int)
+    for dtype, fine, far in [(np.float32, 300, 3000), (np.float64, 1e6, 1e8)]:
+        model = RBMClassifier(5, n_iter=20, random_state=0)
+        with pytest.warns(UserWarning, match="mean of feature 1 is .* rounding"):
+            model.fit((X + [0, far, 0]).astype(dtype), y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert model.fit((X + fine).astype(dtype), y).score(X + fine, y) > 0.9
+
+
+def test_features_that_hardly_vary_have_no_say():
+    rng = generator(56)
+    X = rng.normal(size=(200, 3)).astype(np.float32)
+    y = (X[:, 0] > 0).astype(int)
+    for tiny in (1e-18, 1e-21, 1e-25):
+        Z = X * np.array([1, 1, tiny], np.float32)
+        model = RBMClassifier(5, n_iter=20, random_state=0).fit(Z, y)
+        assert model.score(Z, y) > 0.9
+
+
 @pytest.mark.parametrize("online", [False, True])
 def test_features_that_are_not_in_0_1_are_standardised(online):
     rng = generator(52)
@@ -633,10 +684,10 @@ def test_features_that_are_not_in_0_1_are_standardised(online):
     model = RBMClassifier(30, n_iter=5, weight_decay=1e-3, random_state=0)
     scaled = make_pipeline(StandardScaler(), clone(model)).fit(X, y)
     model.fit(X, y)
-    if online:  # the first rows say by what
+    if online:
         for _ in range(3):
-            model.partial_fit(X[:90], y[:90])
-            scaled[1].partial_fit(scaled[0].transform(X[:90]), y[:90])
+            model.partial_fit(X, y)
+            scaled[1].partial_fit(scaled[0].transform(X), y)
     wanted = scaled.decision_function(X)
     np.testing.assert_allclose(model.decision_function(X), wanted, rtol=1e-7, atol=1e-7)
     assert np.ptp(wanted) > 2
@@ -656,7 +707,7 @@ def test_rows_held_out_do_not_say_what_standardises(digits, labels):
         np.testing.assert_allclose(value, wanted[name], rtol=1e-9, atol=1e-12)
     X = digits.copy()
     X[division_of(model, labels, 0.1).held_out] *= 100
-    assert model.fit(X, labels)._state["standard"] is None
+    assert model.fit(X, labels)._state["moments"] is None
 
 
 def test_counts_stay_sparse():
@@ -676,7 +727,7 @@ def test_counts_stay_sparse():
     Z[:, rare] = (X / np.where(sizes > 0, sizes, 1))[:, rare]
     found = clone(model).fit(Z, y)  # (not all of Z is in [0, 1])
     assert Z.min() < 0
-    scaled = found._state["standard"][1]
+    scaled = found._state["moments"].standard(80)[1]
     np.testing.assert_allclose(scaled[~rare], 1, rtol=1e-9)
     np.testing.assert_allclose(found.decision_function(Z), wanted, rtol=1e-6, atol=1e-6)
 

@@ -31,8 +31,8 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
     """The use of a classification RBM.
 
     The estimator that derives from it sets `classes_`, `components_`,
-    `label_components_`, the intercepts, `visible_mean_` and `_state` (whose "standard",
-    if any, is what features were standardised by), and has the parameter
+    `label_components_`, the intercepts, `visible_mean_` and `_state` (whose "moments",
+    if any, are those of features that are standardised), and has the parameter
     `random_state`.
     """
 
@@ -64,7 +64,8 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
         Warns
         -----
         UserWarning
-            If values of X lie outside [0, 1], by more than rounding.
+            If values of X lie outside [0, 1], by more than rounding, and those of the
+            first data did not.
         """
         return self._transform(X)
 
@@ -227,7 +228,7 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
 
     def _takes_any_features(self):
         """Whether it was fitted to features that were not all in [0, 1]."""
-        return self._state.get("standard") is not None
+        return self._state.get("moments") is not None
 
     def _label_scores(self, X):
         scores, rows = self._scores(X)

@@ -80,7 +80,7 @@ class PredictedLabels(ClassifierMixin):
         """
         labels, known = labels_of(self, y)
         check_consistent_length(X, labels, sample_weight)
-        if not known.any():
+        if len(labels) and not known.any():
             raise no_label(self)
         if sample_weight is not None:
             sample_weight = np.asarray(sample_weight)[known]

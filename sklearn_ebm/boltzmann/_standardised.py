@@ -6,6 +6,8 @@ Of others the net is given what `sklearn.preprocessing.StandardScaler` makes of 
 those for the features themselves.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -17,6 +19,70 @@ from ._visible_scales import column_variances
 # Rows that say nothing certain of how much a feature varies: all that the first call of
 # partial_fit may have. Deviations that are taken for none.
 FEW, LEAST = 3, 1e-30
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What rows say of how features vary.
+
+    `n` rows have these means and variances (n_features,); `n_used` (n_features,) of
+    them are not 0.
+    """
+
+    n: int
+    mean: np.ndarray
+    variance: np.ndarray
+    n_used: np.ndarray
+
+    @classmethod
+    def of(cls, X):
+        """Moments of the rows X; infinite variances are refused."""
+        rows = Rows(X)
+        variance = column_variances(X, rows.n_rows, rows.column_means)
+        if not np.isfinite(variance).all():
+            wrong = np.flatnonzero(~np.isfinite(variance))[0]
+            raise ValueError(
+                f"The variance of feature {wrong} is beyond the numbers of float64. "
+                "Scale the data."
+            )
+        if sp.issparse(X):  # CSR
+            n_used = np.bincount(X.indices, X.data != 0, X.shape[1])
+        else:
+            n_used = np.count_nonzero(X, axis=0)
+        return cls(rows.n_rows, rows.column_means, variance, n_used)
+
+    def with_those_of(self, other):
+        """Moments of these rows and others."""
+        n, share = self.n + other.n, other.n / (self.n + other.n)
+        apart = other.mean - self.mean
+        variance = (1 - share) * self.variance + share * other.variance
+        variance += share * (1 - share) * apart**2
+        mean = self.mean + share * apart
+        return Moments(n, mean, variance, self.n_used + other.n_used)
+
+    def standard(self, n_inputs):
+        """Return what inputs of a net are to be less, and divided by.
+
+        As `standard_of`, whatever the features are.
+        """
+        mean, size = self.mean, np.abs(self.mean)
+        deviation = np.sqrt(self.variance)
+        if self.n > FEW:
+            size = np.maximum(1, size)
+        else:
+            # What is nearly the same in two or three rows may be so by chance.
+            deviation = np.hypot(deviation, mean / self.n**3)
+        # A constant may vary later: it has its size.
+        varies = np.sqrt(self.variance) > LEAST
+        deviation = np.where(varies, deviation, np.where(size, size, 1))
+        # What is mostly 0, as counts of words are, stays so, and is divided by the size
+        # of what is not: by their deviations rare words would be the largest of all.
+        rare = (self.n_used > 0) & (2 * self.n_used < self.n)
+        square = (self.variance + mean**2) * (self.n / np.maximum(1, self.n_used))
+        standard = np.array([np.zeros(n_inputs), np.ones(n_inputs)])
+        standard[0, : len(mean)] = np.where(rare, 0 * mean, mean)
+        standard[1, : len(mean)] = np.where(rare, np.sqrt(square), deviation)
+        return standard
 
 
 def standard_of(X, n_inputs):
@@ -42,37 +108,7 @@ def standard_of(X, n_inputs):
     ValueError
         If a variance is infinite.
     """
-    rows = Rows(X)
-    if are_shares(rows):
-        return None
-    n_rows, mean = rows.n_rows, rows.column_means
-    variance = column_variances(X, n_rows, mean)
-    if not np.isfinite(variance).all():
-        wrong = np.flatnonzero(~np.isfinite(variance))[0]
-        raise ValueError(
-            f"The variance of feature {wrong} is beyond the numbers of float64. Scale "
-            "the data."
-        )
-    deviation, size = np.sqrt(variance), np.abs(mean)
-    if n_rows > FEW:
-        size = np.maximum(1, size)
-    else:
-        # What is nearly the same in two or three rows may be so by chance.
-        deviation = np.hypot(deviation, mean / n_rows**3)
-    # A constant may vary later: it has its size.
-    deviation = np.where(np.sqrt(variance) > LEAST, deviation, np.where(size, size, 1))
-    # What is mostly 0, as counts of words are, stays so, and is divided by the size of
-    # what is not: by their deviations rare words would be the largest features of all.
-    if sp.issparse(X):  # CSR
-        count = np.bincount(X.indices, X.data != 0, X.shape[1])
-    else:
-        count = np.count_nonzero(X, axis=0)
-    rare = (count > 0) & (2 * count < n_rows)
-    square = (variance + mean**2) * (n_rows / np.maximum(1, count))
-    mean, deviation = np.where(rare, [0 * mean, np.sqrt(square)], [mean, deviation])
-    standard = np.array([np.zeros(n_inputs), np.ones(n_inputs)])
-    standard[:, : len(mean)] = mean, deviation
-    return standard
+    return None if are_shares(Rows(X)) else Moments.of(X).standard(n_inputs)
 
 
 class Standardised:

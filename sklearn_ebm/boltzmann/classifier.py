@@ -37,7 +37,7 @@ from ._labels import (
 )
 from ._net_starts import start_of_features
 from ._predicted_labels import validation_of
-from ._standardised import for_inputs, standard_of
+from ._standardised import Moments, for_inputs
 from ._starts import (
     BITS_RATE,
     SMALL,
@@ -52,6 +52,8 @@ from ._visible_scales import column_variances
 # Learning rate and momentum along the gradient of p(y|v), which is exact; and the rate
 # of chains, beyond which momentum must not take the steps of the generative part.
 RATE, MOMENTUM, RATE_OF_CHAINS = 0.1, 0.9, 0.2
+# How far from 0 features may lie, in deviations times the root of the rounding error.
+ROUNDED = 0.3
 # Weight of the generative part of the hybrid objective, of each row beside each label.
 ALPHA = 0.01
 # Deviation of the fields of hidden units at first: half as wide where most rows have no
@@ -229,7 +231,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
     Notes
     -----
     Values between 0 and 1 are probabilities. The discriminative objective takes any
-    features: where not all of the first data are in [0, 1], it learns as if they were
+    features: where not all of its first data are in [0, 1], it learns as if they were
     standardised, those that are mostly 0 only divided by their size (`weight_decay` is
     a penalty on the weights of such features, then). Fitted attributes are those for
     the features themselves.
@@ -377,7 +379,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             If values of X lie outside [0, 1], by more than rounding, where the
             objective has a generative part or those of the first data did not; or if
             rows without a label are left out, as they are with
-            ``objective="discriminative"``; or if no row has the mark `unlabeled`.
+            ``objective="discriminative"``; if no row has the mark `unlabeled`; or if
+            features lie so far from 0 that rounding hides how they vary.
         ConvergenceWarning
             If the probabilities of the labels are nearly the same for all rows.
         DataConversionWarning
@@ -561,7 +564,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         shares = counts / counts.sum()
         odds = log_odds(mean, n_rows)
         visible = np.append(odds, np.log(shares))
-        standard = None
+        moments = None  # of features that are to be standardised
         if self.objective == "generative":
             rate = np.full(self.n_components, BITS_RATE)
             weights = np.vstack([components.T, labels.T])
@@ -573,10 +576,13 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             components, labels = weights[:n].T, weights[n:].T
         else:
             variance = column_variances(X, some_rows(division.training), mean)
+            scale = [np.zeros(n), np.ones(n)]
             if not (self._models_features() or are_shares(rows)):
-                all_known = n_rows == rows.n_rows
-                standard = standard_of(X if all_known else X[division.training], n)
-            scale = [np.zeros(n), np.ones(n)] if standard is None else standard
+                learned = _training(X, division)
+                if not are_shares(Rows(learned)):
+                    moments = Moments.of(learned)
+                    scale = _standard_by(moments, rows.dtype)
+                    _warn_of_rounding(scale, rows.dtype)
             unknown = np.count_nonzero(known < 0)
             rare = self._models_features() and 2 * unknown > len(known)
             spread = SPREAD_OF_FEATURES if rare else SPREAD
@@ -604,7 +610,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             "key": key,
             "step": 0,
             "structure": self._structure(),
-            "standard": standard,
+            "moments": moments,
         }
         self._sampling_key, self._sampling_step = random_key(rng), 0
         self.n_iter_ = 0
@@ -614,10 +620,16 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
     def _go_on(self, X, rows, division, n_seen):
         """Take rows to train on into the mean of the n_seen rows before them."""
         more = means_without(X, rows, division.held_out)
-        mean, n_seen = mean_with(
+        mean, n_in_all = mean_with(
             self._state["visible_mean"], n_seen, more, division.n_rows
         )
-        self._state = self._state | {"visible_mean": mean, "n_seen": n_seen}
+        state = {"visible_mean": mean, "n_seen": n_in_all}
+        if self._takes_any_features():
+            moments = Moments.of(_training(X, division))
+            if n_seen:  # the rows before them may have been few
+                moments = self._state["moments"].with_those_of(moments)
+            state["moments"] = moments
+        self._state = self._state | state
 
     def _trainer(self, rows, codes, division):
         """Return a kernel that goes on from the state of the training."""
@@ -639,7 +651,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             rows_a_label = most
         scales = None
         if self._takes_any_features() and not self._models_features():
-            scales = state["standard"][1] ** -2
+            scales = _standard_by(state["moments"], rows.dtype)[1] ** -2
         trainer = ClassifierTrainer(
             rows,
             codes,
@@ -689,7 +701,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         """The weight of the generative part that is given, or the default."""
         if self.alpha is not None:
             return float(self.alpha)
-        return min(1.0, ALPHA * _rows_a_label(codes, division))
+        rows_a_label = _rows_a_label(codes, division)
+        return min(1.0, ALPHA * rows_a_label) if rows_a_label else 1.0
 
     def _chains(self):
         """Hidden states to start from: the last ones, or new ones."""
@@ -746,6 +759,33 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             "step": int(run.trainer.next_step),
             "velocity": run.trainer.velocities() if run.trainer.momentum else None,
         }
+
+
+def _training(X, division):
+    """Return the rows that are trained on; a copy only if they are not all."""
+    return X if division.n_rows == X.shape[0] else X[division.training]
+
+
+def _standard_by(moments, dtype):
+    """Means and deviations of features, for a model of this dtype."""
+    mean, deviation = moments.standard(len(moments.mean))
+    # Steps are longer by their inverse squares, which have to be numbers: what varies
+    # less has no say.
+    least = 10 * np.sqrt(np.finfo(dtype).tiny)
+    return np.array([mean, np.where(deviation < least, 1.0, deviation)])
+
+
+def _warn_of_rounding(standard, dtype):
+    """Warn of features so far from 0 that sums of them say little of how they vary."""
+    away = np.abs(standard[0]) / standard[1]
+    worst = np.argmax(away)
+    if away[worst] * np.sqrt(np.finfo(dtype).eps) > ROUNDED:
+        remedy = " or use float64" if dtype == np.float32 else ""
+        warn(
+            f"The mean of feature {worst} is {away[worst]:.3g} times its deviation: in "
+            f"{np.dtype(dtype)}, much of what tells rows apart is lost in rounding. "
+            f"Subtract the means first, as StandardScaler does{remedy}."
+        )
 
 
 def _rows_a_label(codes, division):

@@ -8,6 +8,9 @@ from .._warning import warn
 from ..monitoring import print_iteration
 from ._profile import least_noise
 
+# Values of a feature that are few, for each parameter of its own.
+FEW_FOR_FACTORS = 10
+
 
 class Progress:
     """The log-likelihoods of a fit: keeps them, prints them, says when to stop.
@@ -57,10 +60,12 @@ def warn_of_no_noise(name, n_components, shape):
         )
 
 
-def warn_of_no_noise_by_chance(name, gaussian):
+def warn_of_no_noise_by_chance(name, gaussian, observed):
     """Warn of features that few observed values have left as little noise as can be."""
+    few = observed.sum(axis=0) < FEW_FOR_FACTORS * (1 + gaussian.n_components)
     variances = gaussian.noise + (gaussian.loadings**2).sum(axis=0)
-    low = np.flatnonzero(gaussian.noise <= 2 * least_noise(variances, missing=True))
+    least = 2 * least_noise(variances, missing=True)
+    low = np.flatnonzero(few & (gaussian.noise <= least))
     if len(low):
         warn(
             f"{name} leaves {len(low)} of {len(variances)} features (the first is "

@@ -272,7 +272,8 @@ class FactorAnalysis(FittedFactors):
             progress.warn_unconverged(self.max_iter)
         warn_of_no_noise(type(self).__name__, n_components, X.shape)
         if missing:
-            warn_of_no_noise_by_chance(type(self).__name__, climb.gaussian)
+            name, observed = type(self).__name__, ~np.isnan(X)
+            warn_of_no_noise_by_chance(name, climb.gaussian, observed)
         return self
 
     @undo_if_nothing_learned
