@@ -237,9 +237,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
     the features themselves.
 
     bool, uint8 and CSR data are used as they are, and made dense a minibatch at a time.
-    A fit takes no `sample_weight`,
-    since stochastic steps on a weighted row are not the same as a repeated row.
-    Missing values (NaN) of features are an error.
+    A fit takes no `sample_weight`, since stochastic steps on a weighted row are not the
+    same as a repeated row. Missing values (NaN) of features are an error.
 
     For a row without a label the positive phase weighs the hidden units under every
     label with ``p(y|v)``, rather than drawing a label: the same gradient on average,
@@ -377,8 +376,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         -----
         UserWarning
             If values of X lie outside [0, 1], by more than rounding, where the
-            objective has a generative part or those of the first data did not; or if
-            rows without a label are left out, as they are with
+            objective has a generative part or those of the first data did not; if rows
+            without a label are left out, as they are with
             ``objective="discriminative"``; if no row has the mark `unlabeled`; or if
             features lie so far from 0 that rounding hides how they vary.
         ConvergenceWarning
@@ -511,7 +510,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         if goes_on:
             check_structure(self, self._state["structure"])
         dtype = self._dtype() if goes_on else None
-        # What is said of features alone takes any numbers.
+        # Where nothing is said of the features themselves, they may be any numbers.
         takes_any = self._takes_any_features() if goes_on else True
         quiet = takes_any and not self._models_features()
         X, rows = check_rows(self, X, reset=not goes_on, dtype=dtype, quiet=quiet)
