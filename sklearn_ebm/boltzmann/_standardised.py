@@ -1,9 +1,10 @@
-"""Features of any size, as a net is given them while it is fine-tuned.
+"""Features of any size, as a net or a classifier learns from them.
 
 Steps of a learning rate suit features that vary by about 1 and do not lie far from 0.
 Of others the net is given what `sklearn.preprocessing.StandardScaler` makes of them
 (but for those that are mostly 0), a minibatch at a time; public weights and biases are
-those for the features themselves.
+those for the features themselves. `RBMClassifier` is given the features themselves, and
+takes steps of such lengths that it learns the same.
 """
 
 from dataclasses import dataclass
@@ -14,11 +15,14 @@ import scipy.sparse as sp
 from .._machines import weighted_sums
 from .._rows import Rows
 from .._validation import are_shares, dense
+from .._warning import warn
 from ._visible_scales import column_variances
 
 # Rows that say nothing certain of how much a feature varies: all that the first call of
 # partial_fit may have. Deviations that are taken for none.
 FEW, LEAST = 3, 1e-30
+# How far from 0 features may lie, in deviations times the root of the rounding error.
+ROUNDED = 0.3
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,30 @@ def standard_of(X, n_inputs):
         If a variance is infinite.
     """
     return None if are_shares(Rows(X)) else Moments.of(X).standard(n_inputs)
+
+
+def standard_for_steps(moments, dtype):
+    """Means and deviations of features, as they scale the steps of a model.
+
+    Steps are longer by the inverse squares of deviations, which have to be numbers of
+    this dtype, the model's: what varies less has no say.
+    """
+    mean, deviation = moments.standard(len(moments.mean))
+    least = 10 * np.sqrt(np.finfo(dtype).tiny)
+    return np.array([mean, np.where(deviation < least, 1.0, deviation)])
+
+
+def warn_of_rounding(standard, dtype):
+    """Warn of features so far from 0 that sums of them say little of how they vary."""
+    away = np.abs(standard[0]) / standard[1]
+    worst = np.argmax(away)
+    if away[worst] * np.sqrt(np.finfo(dtype).eps) > ROUNDED:
+        remedy = " or use float64" if dtype == np.float32 else ""
+        warn(
+            f"The mean of feature {worst} is {away[worst]:.3g} times its deviation: in "
+            f"{np.dtype(dtype)}, much of what tells rows apart is lost in rounding. "
+            f"Subtract the means first, as StandardScaler does{remedy}."
+        )
 
 
 class Standardised:

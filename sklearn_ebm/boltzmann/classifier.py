@@ -37,7 +37,12 @@ from ._labels import (
 )
 from ._net_starts import start_of_features
 from ._predicted_labels import validation_of
-from ._standardised import Moments, for_inputs
+from ._standardised import (
+    Moments,
+    for_inputs,
+    standard_for_steps,
+    warn_of_rounding,
+)
 from ._starts import (
     BITS_RATE,
     SMALL,
@@ -52,8 +57,6 @@ from ._visible_scales import column_variances
 # Learning rate and momentum along the gradient of p(y|v), which is exact; and the rate
 # of chains, beyond which momentum must not take the steps of the generative part.
 RATE, MOMENTUM, RATE_OF_CHAINS = 0.1, 0.9, 0.2
-# How far from 0 features may lie, in deviations times the root of the rounding error.
-ROUNDED = 0.3
 # Weight of the generative part of the hybrid objective, of each row beside each label.
 ALPHA = 0.01
 # Deviation of the fields of hidden units at first: half as wide where most rows have no
@@ -580,8 +583,8 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
                 learned = _training(X, division)
                 if not are_shares(Rows(learned)):
                     moments = Moments.of(learned)
-                    scale = _standard_by(moments, rows.dtype)
-                    _warn_of_rounding(scale, rows.dtype)
+                    scale = standard_for_steps(moments, rows.dtype)
+                    warn_of_rounding(scale, rows.dtype)
             unknown = np.count_nonzero(known < 0)
             rare = self._models_features() and 2 * unknown > len(known)
             spread = SPREAD_OF_FEATURES if rare else SPREAD
@@ -650,7 +653,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             rows_a_label = most
         scales = None
         if self._takes_any_features() and not self._models_features():
-            scales = _standard_by(state["moments"], rows.dtype)[1] ** -2
+            scales = standard_for_steps(state["moments"], rows.dtype)[1] ** -2
         trainer = ClassifierTrainer(
             rows,
             codes,
@@ -763,28 +766,6 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
 def _training(X, division):
     """Return the rows that are trained on; a copy only if they are not all."""
     return X if division.n_rows == X.shape[0] else X[division.training]
-
-
-def _standard_by(moments, dtype):
-    """Means and deviations of features, for a model of this dtype."""
-    mean, deviation = moments.standard(len(moments.mean))
-    # Steps are longer by their inverse squares, which have to be numbers: what varies
-    # less has no say.
-    least = 10 * np.sqrt(np.finfo(dtype).tiny)
-    return np.array([mean, np.where(deviation < least, 1.0, deviation)])
-
-
-def _warn_of_rounding(standard, dtype):
-    """Warn of features so far from 0 that sums of them say little of how they vary."""
-    away = np.abs(standard[0]) / standard[1]
-    worst = np.argmax(away)
-    if away[worst] * np.sqrt(np.finfo(dtype).eps) > ROUNDED:
-        remedy = " or use float64" if dtype == np.float32 else ""
-        warn(
-            f"The mean of feature {worst} is {away[worst]:.3g} times its deviation: in "
-            f"{np.dtype(dtype)}, much of what tells rows apart is lost in rounding. "
-            f"Subtract the means first, as StandardScaler does{remedy}."
-        )
 
 
 def _rows_a_label(codes, division):
