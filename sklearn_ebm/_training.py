@@ -146,8 +146,8 @@ class KnownDivision:
     training, held_out : ndarray
         Numbers of the rows, sorted.
 
-    n_rows : int
-        Number of rows to train on.
+    n_rows, n_known : int
+        Number of rows to train on, and of those whose target is known.
     """
 
     def __init__(self, known, fraction, key, what, others, classes=None):
@@ -159,6 +159,7 @@ class KnownDivision:
         candidates = np.arange(len(known)) if others else rows
         self.training = np.setdiff1d(candidates, self.held_out)
         self.n_rows = len(self.training)
+        self.n_known = len(rows) - len(self.held_out)
 
 
 def epochs_of(n_iter, n_rows, least, most, few_rows=1000):

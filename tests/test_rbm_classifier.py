@@ -407,6 +407,15 @@ def test_the_only_row_of_a_class_is_trained_on():
     assert len(KnownDivision(every >= 0, 0.1, 0, "labels", True, every).held_out) == 2
 
 
+def test_rows_that_are_trained_on_with_a_label_are_counted(labels):
+    labels = np.where(np.arange(100) % 3, labels[:100], -1)
+    for others in (True, False):
+        division = KnownDivision(labels >= 0, 0.2, 0, "labels", others, labels)
+        training = labels[division.training]
+        assert division.n_rows == len(training)
+        assert division.n_known == (training >= 0).sum()
+
+
 def test_early_stopping_needs_labels_on_either_side(digits, labels):
     model = RBMClassifier(4, early_stopping=True, validation_fraction=0.9)
     with pytest.raises(ValueError, match="leaves nothing to train on of the 3 labels"):

@@ -409,7 +409,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             stopping = Stopping(self.monitor, self.tol, self.n_iter_no_change)
         run = Run(self._trainer(rows, codes, division), division, monitor, stopping)
         with keeping(self, run):
-            rate, schedule = self._rate(codes, division), self.learning_rate_schedule
+            rate, schedule = self._rate(division), self.learning_rate_schedule
             for _, rates, averaging in run.epochs(
                 self, self.n_iter, rate, schedule, task
             ):
@@ -497,7 +497,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         if goes_on:
             self._go_on(X, rows, division, n_seen=self._state["n_seen"])
         run = Run(self._trainer(rows, codes, division), division)
-        rates = np.full(run.n_batches, self._rate(codes, division))
+        rates = np.full(run.n_batches, self._rate(division))
         with keeping(self, run):
             train_epoch(self, run, rates, self.average, _in_words)
         return self
@@ -585,8 +585,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
                     moments = Moments.of(learned)
                     scale = standard_for_steps(moments, rows.dtype)
                     warn_of_rounding(scale, rows.dtype)
-            unknown = np.count_nonzero(known < 0)
-            rare = self._models_features() and 2 * unknown > len(known)
+            rare = self._models_features() and 2 * division.n_known < division.n_rows
             spread = SPREAD_OF_FEATURES if rare else SPREAD
             spread = min(spread, SPREAD_BY_ROWS * np.sqrt(n_in_all / n))
             weights, hidden = start_of_features(
@@ -638,12 +637,12 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         state = self._state
         weights = {"discriminative": (1, 0), "generative": (0, 1)}
         discriminative, generative = weights.get(
-            self.objective, (1, self._alpha(codes, division))
+            self.objective, (1, self._alpha(division))
         )
         chains = None
         if self.persistent and generative:
             chains = self._chains()
-        rows_a_label = _rows_a_label(codes, division)
+        rows_a_label = _rows_a_label(division)
         # A row counts as much as a whole minibatch at most: where labels are rarer, all
         # steps are as much shorter, along the same gradient in the mean.
         weight_decay, most = self.weight_decay, min(self.batch_size, division.n_rows)
@@ -682,7 +681,7 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
             return 0.0 if self.objective == "generative" else MOMENTUM
         return float(self.momentum)
 
-    def _rate(self, codes, division):
+    def _rate(self, division):
         """The learning rate that is given, or the default of the objective."""
         if self.learning_rate is not None:
             return float(self.learning_rate)
@@ -691,19 +690,19 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         if self.objective == "discriminative":
             return RATE
         # Rows with a label weigh more where they are rarer, and so does their noise.
-        rarity = np.clip(_rows_a_label(codes, division), 1, self.batch_size)
+        rarity = np.clip(_rows_a_label(division), 1, self.batch_size)
         rate = RATE / np.sqrt(rarity)
-        alpha = self._alpha(codes, division)
+        alpha = self._alpha(division)
         if alpha > 0:
             most = RATE_OF_CHAINS * (1 - self._momentum()) / alpha
             rate = min(rate, most)
         return float(rate)
 
-    def _alpha(self, codes, division):
+    def _alpha(self, division):
         """The weight of the generative part that is given, or the default."""
         if self.alpha is not None:
             return float(self.alpha)
-        rows_a_label = _rows_a_label(codes, division)
+        rows_a_label = _rows_a_label(division)
         return min(1.0, ALPHA * rows_a_label) if rows_a_label else 1.0
 
     def _chains(self):
@@ -768,10 +767,9 @@ def _training(X, division):
     return X if division.n_rows == X.shape[0] else X[division.training]
 
 
-def _rows_a_label(codes, division):
+def _rows_a_label(division):
     """How many rows are trained on for each that has a label; 0 if none has."""
-    n_labels = np.count_nonzero(codes[division.training] >= 0)
-    return division.n_rows / n_labels if n_labels else 0.0
+    return division.n_rows / division.n_known if division.n_known else 0.0
 
 
 class _HeldOut:
