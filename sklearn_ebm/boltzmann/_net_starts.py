@@ -4,12 +4,10 @@ import math
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import logit
 
-from .._machines import chunks, weighted_sums
+from .._machines import chunks
 from .._passes import activate
 from .._products import product
-from ._starts import BITS_RATE, SMALL
 
 # Standard deviation (in the mean of their variances) of the fields of hidden units that
 # need nothing but what they have learned to tell labels; the least one that all are to
@@ -20,41 +18,6 @@ ENOUGH_SPREAD, LEAST_SPREAD, MOST_GAIN, LOST_SPREAD = 2.0, 0.5, 1000.0, 50.0
 # Largest standard deviation of random fields of numbers outside [0, 1]. (Narrower ones
 # learn products and bends of a few columns worse, wider ones sums of many columns.)
 SPREAD_OF_REALS = 1.0
-
-
-def start_of_features(weights, mean, variance, n_rows, spread):
-    """Hidden units that tell rows apart from the first, to be trained to tell labels.
-
-    From small weights a net has to leave the plateau of what is linear in the inputs,
-    which labels that are not linear at all do not show a way out of.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_hidden, n_features)
-        Small random weights.
-
-    mean, variance : ndarray of shape (n_features,)
-        Of the features in the data.
-
-    n_rows : int
-        Number of rows that say so.
-
-    spread : float
-        Standard deviation that the fields are to have.
-
-    Returns
-    -------
-    weights : ndarray of shape (n_hidden, n_features)
-        Weights of such a size that they do.
-
-    hidden : ndarray of shape (n_hidden,)
-        Biases with which they are on for about `BITS_RATE` of the rows.
-    """
-    # (As if one row more had been as uncertain as a bit is: few rows vary by chance.)
-    share = (n_rows * np.clip(mean, 0, 1) + 1) / (n_rows + 2)
-    variance = (n_rows * variance + share * (1 - share)) / (n_rows + 1)
-    weights = weights * (spread / SMALL / np.sqrt(variance.sum()))
-    return weights, logit(BITS_RATE) - weighted_sums(weights, mean)
 
 
 def random_params(sizes, dtype, rng):

@@ -3,14 +3,13 @@
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.special import expit, logit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
 from .._callbacks import CallbackSupportMixin, begin_fit, with_callbacks
 from .._classifier import ClassifierTrainer
 from .._keeping import keeping, undo_if_nothing_learned
-from .._machines import some_rows, weighted_sums
+from .._machines import some_rows
 from .._parameters import Interval, StrOptions, check_parameters
 from .._rows import Rows
 from .._stopping import STOPPING_CONSTRAINTS, Stopping
@@ -26,6 +25,7 @@ from .._training import (
 from .._validation import are_shares, check_rows, random_key
 from .._warning import warn
 from ..monitoring import train_epoch
+from ._classifier_starts import spread_of_fields, start_for_labels, start_of_joint
 from ._faults import warn_of_constant_labels
 from ._fitted_classifier import FittedClassifier, scores_of
 from ._labels import (
@@ -35,22 +35,9 @@ from ._labels import (
     codes_of,
     no_label,
 )
-from ._net_starts import start_of_features
 from ._predicted_labels import validation_of
-from ._standardised import (
-    Moments,
-    for_inputs,
-    standard_for_steps,
-    warn_of_rounding,
-)
-from ._starts import (
-    BITS_RATE,
-    SMALL,
-    first_chains,
-    last_chains,
-    log_odds,
-    start_of_bits,
-)
+from ._standardised import Moments, standard_for_steps, warn_of_rounding
+from ._starts import SMALL, first_chains, last_chains
 from ._structure import check_structure
 from ._visible_scales import column_variances
 
@@ -59,11 +46,6 @@ from ._visible_scales import column_variances
 RATE, MOMENTUM, RATE_OF_CHAINS = 0.1, 0.9, 0.2
 # Weight of the generative part of the hybrid objective, of each row beside each label.
 ALPHA = 0.01
-# Deviation of the fields of hidden units at first: half as wide where most rows have no
-# label, and features are most of what is learned: wide fields model them poorly. Nor is
-# it more than so many times the root of the rows a feature: where that is little, wide
-# fields tell each row apart by what it has in common with no other.
-SPREAD, SPREAD_OF_FEATURES, SPREAD_BY_ROWS = 1.0, 0.5, 0.5
 # What is known of every epoch.
 HISTORY = ["learning_rate", "seconds", "weight_norm", "log_likelihood", "accuracy"]
 
@@ -564,43 +546,21 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         known = codes[division.training]
         counts = np.bincount(known[known >= 0], minlength=n_classes) + 0.5
         shares = counts / counts.sum()
-        odds = log_odds(mean, n_rows)
-        visible = np.append(odds, np.log(shares))
-        moments = None  # of features that are to be standardised
+        moments = self._first_moments(X, rows, division)
         if self.objective == "generative":
-            rate = np.full(self.n_components, BITS_RATE)
-            weights = np.vstack([components.T, labels.T])
-            visible, hidden = start_of_bits(
-                [weights],
-                [np.append(expit(odds), shares), rate],
-                [visible, logit(rate)],
-            )
-            components, labels = weights[:n].T, weights[n:].T
+            parameters = start_of_joint(components, labels, mean, n_rows, shares)
         else:
+            standard = [np.zeros(n), np.ones(n)]
+            if moments is not None:
+                standard = standard_for_steps(moments, rows.dtype)
+                warn_of_rounding(standard, rows.dtype)
             variance = column_variances(X, some_rows(division.training), mean)
-            scale = [np.zeros(n), np.ones(n)]
-            if not (self._models_features() or are_shares(rows)):
-                learned = _training(X, division)
-                if not are_shares(Rows(learned)):
-                    moments = Moments.of(learned)
-                    scale = standard_for_steps(moments, rows.dtype)
-                    warn_of_rounding(scale, rows.dtype)
-            rare = self._models_features() and 2 * division.n_known < division.n_rows
-            spread = SPREAD_OF_FEATURES if rare else SPREAD
-            spread = min(spread, SPREAD_BY_ROWS * np.sqrt(n_in_all / n))
-            weights, hidden = start_of_features(
-                components,
-                (mean - scale[0]) / scale[1],
-                variance / scale[1] ** 2,
-                n_rows,
-                spread,
+            unlabelled = self._models_features() and 2 * division.n_known < n_rows
+            spread = spread_of_fields(n, n_in_all, unlabelled)
+            components, hidden, visible = start_for_labels(
+                components, mean, variance, n_rows, standard, spread
             )
-            weights, hidden = for_inputs(weights.T, hidden, scale)
-            components = weights.T
-            # Features have their means where hidden units are at theirs.
-            rates = np.full(self.n_components, BITS_RATE)
-            visible[:n] -= weighted_sums(components.T, rates)
-        parameters = components, labels, hidden, visible[:n], visible[n:]
+            parameters = components, labels, hidden, visible, np.log(shares)
         self.classes_ = classes
         self._state = {
             "parameters": tuple(
@@ -617,6 +577,13 @@ class RBMClassifier(CallbackSupportMixin, FittedClassifier):
         self.n_iter_ = 0
         self.history_ = {name: [] for name in HISTORY}
         self.__dict__.pop("h_samples_", None)
+
+    def _first_moments(self, X, rows, division):
+        """What the features of a new model are standardised by, if they are."""
+        if self._models_features() or are_shares(rows):
+            return None
+        learned = _training(X, division)
+        return None if are_shares(Rows(learned)) else Moments.of(learned)
 
     def _go_on(self, X, rows, division, n_seen):
         """Take rows to train on into the mean of the n_seen rows before them."""
