@@ -1224,7 +1224,7 @@ MUTATIONS = [
     # ---- Classification RBMs ----
     Mutation(
         "classes: the hybrid rate does not know how rare labels are",
-        "boltzmann/classifier.py",
+        "boltzmann/_trained_classifier.py",
         "rate = RATE / np.sqrt(rarity)",
         "rate = RATE",
         tests=("tests/test_classifier_trainer.py",),
@@ -1376,7 +1376,7 @@ MUTATIONS = [
     ),
     Mutation(
         "classes: rare labels make steps of one row",
-        "boltzmann/classifier.py",
+        "boltzmann/_trained_classifier.py",
         "if discriminative and rows_a_label > most:",
         "if False:",
         tests=("tests/test_classifier_trainer.py", "tests/test_rbm_classifier.py"),
@@ -1418,7 +1418,7 @@ MUTATIONS = [
     ),
     Mutation(
         "classes: unlabelled rows stay in a discriminative fit",
-        "boltzmann/classifier.py",
+        "boltzmann/_trained_classifier.py",
         'if self.objective == "discriminative" and not known.all():',
         'if self.objective == "nothing" and not known.all():',
     ),
@@ -2100,14 +2100,14 @@ MUTATIONS = [
     ),
     Mutation(
         "rows held out have a say in where a classifier starts",
-        "boltzmann/classifier.py",
+        "boltzmann/_trained_classifier.py",
         "mean, n_rows = means_without(X, rows, division.held_out), division.n_rows",
         "mean, n_rows = rows.column_means, division.n_rows",
         tests=("tests/test_classifier_trainer.py", "tests/test_rbm_classifier.py"),
     ),
     Mutation(
         "labels held out have a say in where a classifier starts",
-        "boltzmann/classifier.py",
+        "boltzmann/_trained_classifier.py",
         "known = codes[division.training]",
         "known = codes",
         tests=("tests/test_classifier_trainer.py", "tests/test_rbm_classifier.py"),
