@@ -291,42 +291,28 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         task = begin_fit(self, self.max_iter, *given)
         self._initialise(X)
         learner = self._learner(n_rows)
-        codes, batch_size = None, self.batch_size
-        if batch_size == "auto":
-            n_numbers = n_rows * len(self.components_)
-            few = n_rows <= MOST_AT_ONCE and n_numbers <= MOST_NUMBERS
-            at_once = few and self.algorithm == "lasso_cd"
-            batch_size = None if at_once else MINIBATCH
+        batch_size, passes = self._rows_at_once(n_rows), []
         if batch_size is None:
-            codes = np.zeros((n_rows, len(self.components_)), dtype=X.dtype)
-        passes = []
+            codes, patience = np.zeros((n_rows, len(self.components_)), X.dtype), 1
+        else:
+            patience = PATIENCE
         try:
             for _ in range(self.max_iter):
                 part = task.part("pass")
                 begin = time.perf_counter()
-                if codes is None:
-                    sums = learn_in_batches(learner, X, batch_size)
-                else:
+                if batch_size is None:
                     sums = learn_from_all(learner, X, codes)
+                else:
+                    sums = learn_in_batches(learner, X, batch_size)
                 self._enter(passes, sums / n_rows, time.perf_counter() - begin)
                 if part.end(lambda: _fitted(learner, passes)):
                     break
-                patience = 1 if batch_size is None else PATIENCE
                 if _has_settled(passes, self.tol, patience):
                     break
         finally:
             # Also when interrupted: what has been learned is kept.
             self._store(learner, passes)
-        objective, n_used, _ = passes[-1] if passes else (0, 0, 0)
-        if n_used == 0 < objective:
-            why = ""
-            if self.positive_code:
-                why = ", or they all point away from the rows (positive_code=True)"
-            warn(
-                f"No row uses an atom: alpha={self.alpha:g} is more than atoms are "
-                f"worth to rows as short as those of X{why}. Lower alpha, or scale X.",
-                ConvergenceWarning,
-            )
+        self._warn_of_unused_atoms(passes)
         task.end(dict)
         return self
 
@@ -439,6 +425,14 @@ class SparseCoding(CallbackSupportMixin, Transformer):
             raise ValueError("dict_init has atoms of zeros.")
         return atoms
 
+    def _rows_at_once(self, n_rows):
+        """Rows in each minibatch of a fit; None if they are all."""
+        if self.batch_size != "auto":
+            return self.batch_size
+        n_numbers = n_rows * len(self.components_)
+        few = n_rows <= MOST_AT_ONCE and n_numbers <= MOST_NUMBERS
+        return None if few and self.algorithm == "lasso_cd" else MINIBATCH
+
     def _learner(self, n_rows):
         return Learner(
             self.components_, self._state, self._coding(), self.positive_dict, n_rows
@@ -456,6 +450,19 @@ class SparseCoding(CallbackSupportMixin, Transformer):
 
     def _store(self, learner, passes):
         vars(self).update(_fitted(learner, passes))
+
+    def _warn_of_unused_atoms(self, passes):
+        """Warn if no row used an atom in the last pass."""
+        objective, n_used, _ = passes[-1] if passes else (0, 0, 0)
+        if n_used == 0 < objective:
+            why = ""
+            if self.positive_code:
+                why = ", or they all point away from the rows (positive_code=True)"
+            warn(
+                f"No row uses an atom: alpha={self.alpha:g} is more than atoms are "
+                f"worth to rows as short as those of X{why}. Lower alpha, or scale X.",
+                ConvergenceWarning,
+            )
 
     # ---- Use ----
 
