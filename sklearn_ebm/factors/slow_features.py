@@ -245,22 +245,7 @@ class SlowFeatureAnalysis(Transformer):
     def _learn(self, state, X, lengths):
         """Add frames to the moments and solve; nothing changes if that fails."""
         if state is None:
-            origin = None
-            if self.expansion == "quadratic":
-                # Far from zero, products are all but linear in the features, and
-                # what else they say would be lost in rounding.
-                origin = X.mean(axis=0, dtype=np.float64)
-            width = _expand(np.zeros((1, X.shape[1])), origin).shape[1]
-            state = {
-                "expansion": self.expansion,
-                "origin": origin,
-                "dtype": X.dtype.name,
-                "n_frames": 0,
-                "mean": np.zeros(width),
-                "scatter": np.zeros((width, width)),
-                "n_differences": 0,
-                "differences": np.zeros((width, width)),
-            }
+            state = _first_state(X, self.expansion)
         with np.errstate(over="ignore", invalid="ignore"):
             state = _with_frames(state, X, lengths)
         if state["n_differences"] == 0:
@@ -403,6 +388,26 @@ def _expand(X, origin):
     if origin is None:
         return X
     return PolynomialFeatures(include_bias=False).fit_transform(X - origin)
+
+
+def _first_state(X, expansion):
+    """Moments of no frames yet, of features as those of X."""
+    origin = None
+    if expansion == "quadratic":
+        # Far from zero, products are all but linear in the features, and what else they
+        # say would be lost in rounding.
+        origin = X.mean(axis=0, dtype=np.float64)
+    width = _expand(np.zeros((1, X.shape[1])), origin).shape[1]
+    return {
+        "expansion": expansion,
+        "origin": origin,
+        "dtype": X.dtype.name,
+        "n_frames": 0,
+        "mean": np.zeros(width),
+        "scatter": np.zeros((width, width)),
+        "n_differences": 0,
+        "differences": np.zeros((width, width)),
+    }
 
 
 def _with_frames(state, X, lengths):
