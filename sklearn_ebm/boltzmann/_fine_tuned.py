@@ -365,6 +365,7 @@ class FineTuned(CallbackSupportMixin, FittedNet):
             learning_rate=self.pretrain_learning_rate,
             n_iter=epochs_of(self.pretrain_n_iter, X.shape[0], *STACK_EPOCHS),
             batch_size=self.pretrain_batch_size,
+            pretrains_net=True,
             **PRETRAINING,
         )
         try:

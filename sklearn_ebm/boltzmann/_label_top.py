@@ -180,6 +180,7 @@ def _new_rbms(model, rng, n_rows):
         learning_rate=below(model.pretrain_learning_rate),
         n_iter=epochs_of(below(model.pretrain_n_iter), n_rows, *STACK_EPOCHS),
         batch_size=model.pretrain_batch_size,
+        pretrains_net=True,
         persistent=False,
         learning_rate_schedule="constant",
     )

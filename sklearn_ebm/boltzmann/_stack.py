@@ -24,21 +24,31 @@ STACK_EPOCHS = 10, 60
 FIRST_ROWS = 1000
 
 
-def as_part(machine, whole, name):
+def as_part(machine, whole, name, pretrains_net=False):
     """Tell a machine that it is a part of an estimator, and return it.
 
     Messages call it by the class of that one and this name of the part. It does not
-    warn of being no good model. If the whole has a `pretrain_learning_rate`, it is a
-    net, which starts from what the machine learns.
+    warn of being no good model. It may be told that a net is to start from what it
+    learns, too.
     """
     machine._title = f"{type(whole).__name__}, {name}"
     machine._stands_alone = False
-    if hasattr(whole, "pretrain_learning_rate"):
+    if pretrains_net:
         machine._pretrains_net = True
     return machine
 
 
-def new_stack(estimator, sizes, rng, *, learning_rate, n_iter, upper=RBM, **settings):
+def new_stack(
+    estimator,
+    sizes,
+    rng,
+    *,
+    learning_rate,
+    n_iter,
+    upper=RBM,
+    pretrains_net=False,
+    **settings,
+):
     """Return machines that have not been fitted, from the bottom up.
 
     Parameters
@@ -59,6 +69,9 @@ def new_stack(estimator, sizes, rng, *, learning_rate, n_iter, upper=RBM, **sett
 
     upper : type, default=RBM
         Class of the machines above the first one.
+
+    pretrains_net : bool, default=False
+        Whether a net is to start from what they learn.
 
     **settings : dict
         Further parameters of `RBM`, the same for all of them.
@@ -83,7 +96,8 @@ def new_stack(estimator, sizes, rng, *, learning_rate, n_iter, upper=RBM, **sett
             verbose=estimator.verbose,
             **settings,
         )
-        rbms.append(as_part(rbm, estimator, f"layer {number + 1}"))
+        name = f"layer {number + 1}"
+        rbms.append(as_part(rbm, estimator, name, pretrains_net))
     return rbms
 
 

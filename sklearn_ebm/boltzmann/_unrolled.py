@@ -78,7 +78,7 @@ class Unrolled:
             random_state=rng,
             centering=PRETRAINING["centering"],
         )
-        as_part(dbm, model, "pretraining")
+        as_part(dbm, model, "pretraining", pretrains_net=True)
         try:
             with tasks.around(dbm):
                 dbm.fit(X)
