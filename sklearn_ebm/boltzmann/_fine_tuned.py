@@ -87,7 +87,19 @@ class FineTuned(CallbackSupportMixin, FittedNet):
     targets are: `_check_targets`, and `_first_targets` and `_targets`, which take what
     that returns; `_output`, `_validation`; `_watched`, the number that early stopping
     watches; and `_learning_rates`, by solver, where none is given, with `_wide`, by
-    which that of "sgd" falls with the units of a layer.
+    which that of "sgd" falls with the units of a layer. What becomes of targets as
+    training goes on it may say, too (see "Targets" below).
+
+    Training goes on from the dict `_state`, which is replaced as a whole, never changed
+    in place once a net has started. It holds
+
+    - "params" (of a `Network` ``[weights, bias, weights, bias, ...]``), for inputs and
+      targets as the net is given them; and "standard", by which inputs are
+      standardised, or None,
+    - what `_first_targets` says of the targets, among it "n_outputs",
+    - "key" and "step", which say what random numbers come next, "stack_seed", from
+      which those of the pretraining come, and "structure",
+    - what steps remember: "moments" of Adam or "velocity", and "offsets" (`_centred`).
     """
 
     _parameter_constraints: dict = {
@@ -282,22 +294,6 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         # (Classes have numbers.)
         targets = targets if targets.dtype == np.int32 else targets.astype(dtype)
         return X, targets, division
-
-    def _check_range(self, y, targets, dtype):
-        """Refuse targets that numbers of this dtype, that of the net, cannot be.
-
-        They must be able to be what y is, and what the net is trained on.
-        """
-
-    def _go_on(self, targets):
-        """Take up what parameters say now of the targets of a fit that goes on."""
-
-    def _settle(self):
-        """Let the scale of the targets be that of a new fit from now on."""
-
-    def _take_in(self, targets):
-        """Return the targets of rows that `partial_fit` adds, in their scale."""
-        return targets
 
     def _initialise(self, rows, state, key, rng):
         """Parameters and random keys before the first epoch, not public yet."""
@@ -515,6 +511,24 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         if state.get("standard") is not None:
             weights[0], biases[0] = for_inputs(weights[0], biases[0], state["standard"])
         return {"coefs_": weights, "intercepts_": biases}
+
+    # ---- Targets: those of another kind say other things here ----
+
+    def _check_range(self, y, targets, dtype):
+        """Refuse targets that numbers of this dtype, that of the net, cannot be.
+
+        They must be able to be what y is, and what the net is trained on.
+        """
+
+    def _go_on(self, targets):
+        """Take up what parameters say now of the targets of a fit that goes on."""
+
+    def _settle(self):
+        """Let the scale of the targets be that of a new fit from now on."""
+
+    def _take_in(self, targets):
+        """Return the targets of rows that `partial_fit` adds, in their scale."""
+        return targets
 
 
 def _in_words(entry):
