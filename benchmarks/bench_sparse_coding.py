@@ -94,47 +94,27 @@ def compare_batches(args, quality):
             )
 
 
-def main():
-    """Print the comparisons."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=50_000)
-    parser.add_argument("--atoms", type=int, default=256)
-    parser.add_argument("--alpha", type=float, default=1.0)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--passes", type=int, default=3)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--batches", action="store_true")
-    args = parser.parse_args()
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    X, held_out = load_patches(args.rows, 0), load_patches(5000, 1)
+def compare_solvers(args, X, quality):
+    """Compare transform, minibatches and all rows with scikit-learn's solvers."""
     rng = np.random.default_rng(0)
     first = X[rng.choice(len(X), args.atoms, replace=False)]
     first /= np.linalg.norm(first, axis=1, keepdims=True)
-    shared = {"alpha": args.alpha, "dict_init": first, "random_state": 0}
+    shared = {"alpha": args.alpha, "dict_init": first, "random_state": 0, "tol": 0}
 
     def ours(passes, batch_size):
         model = SparseCoding(
-            args.atoms, max_iter=passes, batch_size=batch_size, tol=0, **shared
+            args.atoms, max_iter=passes, batch_size=batch_size, **shared
         )
         return model.fit(X)
 
     def theirs(kind, passes, jobs, **parameters):
         model = kind(
-            args.atoms, max_iter=passes, fit_algorithm="cd", n_jobs=jobs, tol=0,
+            args.atoms, max_iter=passes, fit_algorithm="cd", n_jobs=jobs,
             **shared, **parameters,
         )  # fmt: skip
         return model.fit(X)
 
-    def quality(model):
-        atoms = model.components_
-        codes = sparse_encode(held_out, atoms, algorithm="lasso_cd", alpha=args.alpha)
-        return mean_objective(held_out, codes, atoms, args.alpha)
-
-    if args.batches:
-        compare_batches(args, quality)
-        return
     learned = ours(1, 256)
-    atoms = learned.components_
     n_nonzero = learned.history_["n_nonzero"][-1]
     print(
         f"{args.rows} patches 8x8, {args.atoms} atoms, alpha {args.alpha}: "
@@ -143,20 +123,8 @@ def main():
     # Codes that start at zero, as ours do.
     zeros = np.zeros((len(X), args.atoms))
     for threads in args.threads:
-        for algorithm, rows in (("lasso_cd", X), ("lasso_lars", X[:2000])):
-
-            def encode(algorithm=algorithm, rows=rows, jobs=threads):
-                return sparse_encode(
-                    rows, atoms, algorithm=algorithm, alpha=args.alpha, n_jobs=jobs
-                )
-
-            compare(
-                f"transform, {algorithm}, {len(rows)}",
-                threads,
-                args.repeats,
-                [lambda rows=rows: learned.transform(rows), encode],
-                lambda codes, rows=rows: mean_objective(rows, codes, atoms, args.alpha),
-            )
+        compare_codes(args, threads, learned, X, "lasso_cd")
+        compare_codes(args, threads, learned, X[:2000], "lasso_lars")
         compare(
             "minibatches, 1 pass",
             threads,
@@ -181,6 +149,49 @@ def main():
             ],
             quality,
         )
+
+
+def compare_codes(args, threads, learned, rows, algorithm):
+    """Code rows by a dictionary that has been learned."""
+    atoms, alpha = learned.components_, args.alpha
+
+    def theirs():
+        return sparse_encode(
+            rows, atoms, algorithm=algorithm, alpha=alpha, n_jobs=threads
+        )
+
+    compare(
+        f"transform, {algorithm}, {len(rows)}",
+        threads,
+        args.repeats,
+        [lambda: learned.transform(rows), theirs],
+        lambda codes: mean_objective(rows, codes, atoms, alpha),
+    )
+
+
+def main():
+    """Print the comparisons."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument("--atoms", type=int, default=256)
+    parser.add_argument("--alpha", type=float, default=1.0)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--passes", type=int, default=3)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--batches", action="store_true")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    X, held_out = load_patches(args.rows, 0), load_patches(5000, 1)
+
+    def quality(model):
+        atoms = model.components_
+        codes = sparse_encode(held_out, atoms, algorithm="lasso_cd", alpha=args.alpha)
+        return mean_objective(held_out, codes, atoms, args.alpha)
+
+    if args.batches:
+        compare_batches(args, quality)
+    else:
+        compare_solvers(args, X, quality)
 
 
 if __name__ == "__main__":
