@@ -167,6 +167,7 @@ def test_pretraining_is_that_of_the_transformer(digits, labels):
         (6, 5),
         learning_rate=0.3,
         batch_size=10,
+        n_chains=10,
         n_iter=12,
         pretrain_n_iter=5,
         n_gibbs_steps=(1, 2),

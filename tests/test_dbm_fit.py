@@ -91,9 +91,7 @@ def pretrained_by_hand(model, X):
     even = np.concatenate([np.zeros(sizes[0]), state["latent_offset"]])
     on = trained(model)[0], state["hidden_offset"], even
     on = list(unfolded(on, sizes).biases[1:])
-    n_layers, n_chains = len(weights), model.n_chains or model.batch_size
-    if model.n_chains is None and gaussian.any():
-        n_chains = 30
+    n_layers, n_chains = len(weights), model.n_chains or max(30, model.batch_size)
     for k in range(n_layers):
         below, above = weights[k].shape
         first, last = k == 0, k == n_layers - 1

@@ -73,7 +73,7 @@ from tables import SPECS, UNBOUNDED, mixed_rbm, spins_that_agree, table
 def test_two_layers_of_bits_are_a_bernoulli_rbm(binary_digits, options, dtype):
     X = binary_digits[:300].astype(dtype)
     options = {"n_components": 9, "n_iter": 2, "random_state": 0, **options}
-    found, wanted = RBM(**options).fit(X), BernoulliRBM(**options).fit(X)
+    found, wanted = RBM(**options).fit(X), BernoulliRBM(n_chains=30, **options).fit(X)
     assert_same(fitted_floats(found), fitted_floats(wanted))
     for method in ("transform", "score_samples", "free_energy", "gibbs", "reconstruct"):
         assert_same(getattr(found, method)(X), getattr(wanted, method)(X))
@@ -201,8 +201,25 @@ def test_early_stopping_keeps_the_last_epoch_of_a_small_gap(real, missing, capsy
 def test_early_stopping_of_two_layers_of_bits(binary_digits):
     options = {"n_iter": 4, "early_stopping": True, "tol": 0.3, "random_state": 0}
     found = RBM(9, **options).fit(binary_digits[:200])
-    wanted = BernoulliRBM(9, monitor="free_energy_gap", **options)
+    wanted = BernoulliRBM(9, n_chains=30, monitor="free_energy_gap", **options)
     assert_same_machine(found, wanted.fit(binary_digits[:200]))
+
+
+@pytest.mark.parametrize(
+    "n_rows, n_features, n_iter",
+    [(400, 4, 100), (60, 4, 50), (36, 4, 30), (2000, 1, 50), (4000, 1, 30)],
+)
+def test_epochs_of_bits_by_default(n_rows, n_features, n_iter):
+    X = (generator(652).random((n_rows, n_features)) < 0.5).astype(float)
+    options = {"n_components": 1, "batch_size": n_rows // 2, "random_state": 0}
+    found = RBM(**options).fit(X)
+    wanted = BernoulliRBM(**options, n_iter=n_iter, learning_rate_schedule="linear")
+    wanted.set_params(n_chains=max(30, n_rows // 2))
+    assert_same_machine(found, wanted.fit(X))
+    spins = RBM(visible="spin", hidden="spin", **options).fit(2 * X - 1)
+    assert spins.history_["learning_rate"] == wanted.history_["learning_rate"]
+    # Where the number is given the rate stays as it is.
+    assert found.set_params(n_iter=2).fit(X).history_["learning_rate"] == [0.1, 0.1]
 
 
 # ---- In the units of the data ----
@@ -482,11 +499,11 @@ def test_epochs_of_a_slow_fit_by_default(n_rows, n_features, n_iter, of_counts):
     assert_same_model(model, again)
     model.set_params(warm_start=True).fit(X)
     assert model.n_iter_ == 2 * n_iter
-    # Counts take more than ten, too, and no others.
+    # Counts and rectified features take others, at a constant rate.
     X = np.square(X).round()
     for visible, wanted in [
         ("poisson", of_counts),
-        ("relu", 10),
+        ("relu", of_counts),
         ("gaussian", n_iter),
         ([([0], "gaussian"), (slice(1, n_features), "poisson")], n_iter),
     ]:
@@ -513,8 +530,8 @@ def test_real_columns_are_learned_as_by_a_gaussian_machine(digits):
     mixed.set_params(learning_rate_schedule="constant", learning_rate=0.2)
     assert mixed.fit(X).history_["learning_rate"] == [0.2] * 3
     for visible in ("bernoulli", "spin"):
-        rbm.set_params(visible=visible)
-        assert rbm.fit(X).history_["learning_rate"] == [0.1] * 10
+        rbm.set_params(visible=visible, n_iter=3)
+        assert rbm.fit(X).history_["learning_rate"] == [0.1] * 3
 
 
 @pytest.mark.slow

@@ -32,15 +32,18 @@ def likely(counts, n, p):
     return (2 * tails > LEAST_P).all()
 
 
-@pytest.mark.parametrize("n_rows, n_epochs", [(30, 60), (1500, 40), (6500, 10)])
-def test_layers_above_the_first_take_many_epochs_of_few_rows(n_rows, n_epochs):
+@pytest.mark.parametrize(
+    "n_rows, n_first, n_epochs", [(30, 50, 60), (1500, 66, 40), (6500, 30, 10)]
+)
+def test_layers_take_more_epochs_of_few_rows(n_rows, n_first, n_epochs):
     X = generator(0).random((n_rows, 2)) < 0.5
     model = DBNTransformer((2, 1, 2), batch_size=n_rows, random_state=0).fit(X)
     layers, rates = model.history_["layer"], model.history_["learning_rate"]
-    assert layers == [1] * 10 + [2] * n_epochs + [3] * n_epochs
+    assert layers == [1] * n_first + [2] * n_epochs + [3] * n_epochs
     falling = np.linspace(1, 0, n_epochs, endpoint=False)
+    first = np.linspace(0.1, 0, n_first, endpoint=False)
     # (The third one begins as the second one turned upside down.)
-    wanted = np.concatenate([np.full(10, 0.1), 0.1 * falling, 0.01 * falling])
+    wanted = np.concatenate([first, 0.1 * falling, 0.01 * falling])
     np.testing.assert_allclose(rates, wanted)
     model.set_params(n_iter=1, learning_rate_schedule="constant").fit(X)
     assert model.history_["learning_rate"] == [0.1, 0.1, 0.01]
@@ -77,7 +80,7 @@ def test_every_epoch_is_one_on_states_of_its_own(persistent, dtype):
     rng = np.random.RandomState(0)
     key = random_key(rng)
     twin = BernoulliRBM(5, n_iter=0, random_state=rng, warm_start=True, **settings)
-    twin.fit(means).set_params(n_iter=1)
+    twin.set_params(n_chains=30).fit(means).set_params(n_iter=1)
     for number in (1, 2, 3):  # that of 0 is only looked at
         twin.fit(states(means, key, number))
     assert_same(model.components_, twin.components_)
@@ -110,7 +113,9 @@ def test_a_turned_machine_leaves_the_likelihood_as_it_is(binary_digits):
     n = X.shape[1]
     model = DBNTransformer((12, n), n_iter=(5, 0), init="transposed", random_state=0)
     model.fit(X)
-    first = BernoulliRBM(12, n_iter=5, random_state=np.random.RandomState(0)).fit(X)
+    first = BernoulliRBM(
+        12, n_chains=30, n_iter=5, random_state=np.random.RandomState(0)
+    ).fit(X)
     assert_same(model.components_, [first.components_, first.components_.T])
     assert_same(
         model.intercepts_[1:], [first.intercept_hidden_, first.intercept_visible_]
@@ -127,7 +132,9 @@ def test_units_to_spare_change_little(binary_digits):
     assert_same(model.components_[1][:64], np.ascontiguousarray(model.components_[0].T))
     spare = model.components_[1][64:]
     assert 0.005 < spare.std() < 0.02
-    first = BernoulliRBM(12, n_iter=5, random_state=np.random.RandomState(0)).fit(X)
+    first = BernoulliRBM(
+        12, n_chains=30, n_iter=5, random_state=np.random.RandomState(0)
+    ).fit(X)
     wanted = log_likelihood(first, X).samples
     found = model.score_samples(X)
     assert np.abs(found - wanted).max() < 0.2

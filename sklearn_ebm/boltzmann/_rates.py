@@ -17,10 +17,10 @@ CLIP = 1.0
 # learning rates fall in proportion: as much as that of one real feature counts; steps
 # of power iteration that find it.
 STEADY, N_POWERS = 0.3, 30
-# Least number of chains of machines that see real values. They have room for modes far
-# from all data, which fewer chains find too rarely to keep them small. (A sweep of deep
-# ones takes longer, and more chains than these gain them little.)
-CHAINS_OF_REALS, DEEP_CHAINS_OF_REALS = 100, 30
+# Least number of chains, where none is given: with ten, as many as rows of a minibatch,
+# modes of a large model are visited too rarely to keep them small. Machines that see
+# real values have room for modes far from all data, and restricted ones take more.
+CHAINS, CHAINS_OF_REALS = 30, 100
 
 
 def as_rows_allow(n_epochs, shape, rows_a_feature):

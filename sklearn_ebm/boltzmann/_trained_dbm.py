@@ -16,8 +16,8 @@ from ._dbm_pretraining import pretrain
 from ._faults import warn_of_constant_top
 from ._fitted_dbm import FittedDBM, beside
 from ._rates import (
+    CHAINS,
     CLIP,
-    DEEP_CHAINS_OF_REALS,
     as_rows_allow,
     rate_of_counts,
     rate_shares,
@@ -246,8 +246,7 @@ class TrainedDBM(Trained, FittedDBM):
             run.trainer = self._trainer(rows)
 
     def _n_chains(self):
-        least = DEEP_CHAINS_OF_REALS if self._sees(Kind.GAUSSIAN) else 1
-        return self.n_chains or max(self.batch_size, least)
+        return self.n_chains or max(self.batch_size, CHAINS)
 
     def _first_chains(self, n_chains, key, step):
         """Odd states given the means of the even layers."""

@@ -28,6 +28,7 @@ from ._columns import all_bits, range_of
 from ._faults import warn_of_excess_probability, warn_of_full_weights
 from ._normaliser import kept_log_z
 from ._rates import (
+    CHAINS,
     CHAINS_OF_REALS,
     CLIP,
     as_rows_allow,
@@ -51,10 +52,11 @@ from ._visible_scales import (
 )
 from ._wide_starts import wide_rates, wide_start, within_reach
 
-# Epochs where no number is given: the least; and with counts and with real values,
-# which are learned slowly, the most, of how many rows or fewer, and how many rows for a
-# feature they take.
-LEAST_EPOCHS, EPOCHS_OF_COUNTS, EPOCHS_OF_REALS = 10, (60, 1000, 10), (400, 300, 30)
+# Epochs where no number is given: the least; the most, and of how many rows or fewer;
+# and how many rows for a feature they take. Features without bounds, counts and
+# rectified ones, are learned slowly, and so are real ones.
+EPOCHS, EPOCHS_OF_REALS = (30, 100, 1000, 30), (10, 400, 300, 30)
+EPOCHS_OF_UNBOUNDED = 10, 60, 1000, 10
 
 # Attributes that only machines with other units than two layers of bits have.
 NOT_OF_BITS = "n_categories_", "variance_", "visible_scale_", "_normaliser"
@@ -356,22 +358,26 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         if self.n_iter is not None:
             return self.n_iter
         if self._sees(Kind.GAUSSIAN):
-            most, few_rows, rows_a_feature = EPOCHS_OF_REALS
-        elif self._sees(Kind.POISSON):
-            most, few_rows, rows_a_feature = EPOCHS_OF_COUNTS
+            least, most, few_rows, rows_a_feature = EPOCHS_OF_REALS
+        elif any_unbounded(self._columns().unit):
+            least, most, few_rows, rows_a_feature = EPOCHS_OF_UNBOUNDED
         else:
-            return LEAST_EPOCHS
+            least, most, few_rows, rows_a_feature = EPOCHS
         most = as_rows_allow(most, (rows.n_rows, rows.n_columns), rows_a_feature)
-        return epochs_of(None, rows.n_rows, LEAST_EPOCHS, most, few_rows)
+        return epochs_of(None, rows.n_rows, least, most, few_rows)
 
     def _n_chains(self):
-        least = CHAINS_OF_REALS if self._sees(Kind.GAUSSIAN) else 1
+        least = CHAINS_OF_REALS if self._sees(Kind.GAUSSIAN) else CHAINS
         return self.n_chains or max(self.batch_size, least)
 
     def _schedule(self):
         if self.learning_rate_schedule is not None:
             return self.learning_rate_schedule
-        return "linear" if self._sees(Kind.GAUSSIAN) else "constant"
+        if self._sees(Kind.GAUSSIAN):
+            return "linear"
+        # (Over the few epochs that a user may ask for, it would fall too soon.)
+        falls = self.n_iter is None and not any_unbounded(self._columns().unit)
+        return "linear" if falls else "constant"
 
     def _rate(self):
         if self.learning_rate is not None:

@@ -58,9 +58,9 @@ class RBM(UnitsRBM):
         Number of rows in a minibatch.
 
     n_iter : int or None, default=None
-        Number of epochs: passes over the training data. None takes 10; if there are
-        "poisson" features, whose learning rates are low, up to 60, and if there are
-        "gaussian" ones up to 400 (see `GaussianRBM`).
+        Number of epochs: passes over the training data. None takes 30, and up to 100
+        of few rows; if there are "poisson" or "relu" features 10 to 60, and if there
+        are "gaussian" ones 10 to 400 (see `GaussianRBM`).
 
     verbose : int, default=0
         If not 0, print a line an epoch. Never changes the model.
@@ -78,9 +78,8 @@ class RBM(UnitsRBM):
         start at the rows of the minibatch (CD).
 
     n_chains : int or None, default=None
-        Number of persistent chains; None means `batch_size`, and at least 100 if there
-        are "gaussian" features: fewer miss modes far from the data. With minibatches of
-        a few rows set it, to 10 for instance: steps beside a single chain are noisy.
+        Number of persistent chains; None means `batch_size`, but at least 30, or 100 if
+        there are "gaussian" features: fewer miss modes of the model.
 
     momentum : float, default=0.0
         Share of the last step's velocity in the next one, in [0, 1).
@@ -117,7 +116,8 @@ class RBM(UnitsRBM):
 
     learning_rate_schedule : {"constant", "linear"} or None, default=None
         "linear" lets the learning rate fall to zero over the epochs of `fit`. None is
-        "linear" if there are "gaussian" features, and "constant" if not.
+        "linear" if there are "gaussian" features, or if `n_iter` is None and there are
+        no "poisson" or "relu" ones, and otherwise "constant".
 
     average : bool, default=True
         Whether the fitted parameters are means over the last epoch.
