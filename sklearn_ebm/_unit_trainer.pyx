@@ -279,9 +279,12 @@ cdef class UnitTrainer(Minibatches):
         self.masks = NULL
         if connected is None or np.all(connected):
             return
-        masks, numbers = np.unique(connected, axis=0, return_inverse=True)
-        self.masks = self._bytes("masks", len(masks) * self.h_bytes)
-        self._set("masks", masks)
+        # (Rows as one number each are sorted a thousand times faster than as rows.)
+        packed = np.packbits(connected, axis=1)
+        packed = packed.view(f"V{packed.shape[1]}").ravel()
+        _, first, numbers = np.unique(packed, return_index=True, return_inverse=True)
+        self.masks = self._bytes("masks", len(first) * self.h_bytes)
+        self._set("masks", connected[first])
         self.memory["mask_of"] = np.ascontiguousarray(numbers.ravel(), np.int64)
         cdef int64_t[::1] mask_of = self.memory["mask_of"]
         self.mask_of = &mask_of[0]

@@ -1059,8 +1059,8 @@ MUTATIONS = [
     Mutation(
         "values observed between 0 and 1 become bits",
         "samplers/_draws.py",
-        "visible=np.where(missing, drawn, visible)",
-        "visible=drawn",
+        "np.copyto(visible, drawn, where=missing)",
+        "np.copyto(visible, drawn)",
     ),
     Mutation(
         "swaps counted at the wrong sweeps",

@@ -252,6 +252,21 @@ def test_imputing(fitted, digits):
         fitted.impute(X, n_gibbs_steps=0)
 
 
+@pytest.mark.parametrize("method", ["mean", "sample"])
+def test_rows_that_lack_nothing_have_no_chains(method, digits):
+    """They need none, though latent units of theirs are unknown."""
+    model = DBMTransformer((16, 4), n_iter=1, random_state=0).fit(digits[:200])
+    X = digits[:9].astype(float)
+    X[3, 5:20] = X[7, 40] = NAN
+    how = {"n_gibbs_steps": 4, "method": method, "random_state": 0}
+    found, wanted = model.impute(X, **how), model.impute(X[[3, 7]], **how)
+    assert_same(found[[3, 7]], wanted)
+    # The model's own sequence of draws goes on only if something is drawn.
+    kept, step = model.impute(digits[:9], method=method), model._sampling_step
+    assert (kept.dtype, step) == (found.dtype, 0)
+    np.testing.assert_array_equal(kept, digits[:9])
+
+
 def test_missing_values_are_refused(fitted, digits):
     X = digits[:6].copy()
     X[1, 3] = NAN

@@ -937,7 +937,7 @@ def test_machines_begin_as_those_below_where_there_is_room(visible, sizes, turne
         assert wanted == (found.shape == below.T.shape and (found == below.T).all())
     # Their rate is lower, unless one is given.
     rates = model.set_params(n_iter=1).fit(X).history_["learning_rate"]
-    np.testing.assert_allclose(rates[1:], np.where(turned, 0.01, 0.1))
+    np.testing.assert_allclose(rates[1:], np.where(turned, 0.003, 0.1))
     rates = model.set_params(learning_rate=0.05).fit(X).history_["learning_rate"]
     np.testing.assert_allclose(rates, 0.05)
 

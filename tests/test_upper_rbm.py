@@ -43,10 +43,10 @@ def test_layers_take_more_epochs_of_few_rows(n_rows, n_first, n_epochs):
     falling = np.linspace(1, 0, n_epochs, endpoint=False)
     first = np.linspace(0.1, 0, n_first, endpoint=False)
     # (The third one begins as the second one turned upside down.)
-    wanted = np.concatenate([first, 0.1 * falling, 0.01 * falling])
+    wanted = np.concatenate([first, 0.1 * falling, 0.003 * falling])
     np.testing.assert_allclose(rates, wanted)
     model.set_params(n_iter=1, learning_rate_schedule="constant").fit(X)
-    assert model.history_["learning_rate"] == [0.1, 0.1, 0.01]
+    assert model.history_["learning_rate"] == [0.1, 0.1, 0.003]
 
 
 # ---- States in place of means ----

@@ -222,12 +222,18 @@ class Sampling(OwnDraws):
         n_steps = check_count(n_gibbs_steps, "n_gibbs_steps", least=1)
         check_choice(method, "method", IMPUTING_METHODS)
         random_generator(random_state)  # refuses what is none, whether it is needed
-        found = self._fill_in(units, unknown, n_steps, method, random_state)
+        rows = np.flatnonzero(missing.any(axis=1))
+        part = units[rows], unknown[rows]
+        found = self._fill_in(*part, n_steps, method, random_state)
         # (What is known stays as it is, also where the model computes less precisely.)
-        return np.where(missing, found, X)
+        filled = X.astype(np.result_type(X, found))
+        filled[rows] = np.where(missing[rows], found, filled[rows])
+        return filled
 
     def _fill_in(self, units, unknown, n_steps, method, random_state):
         """Columns, from values of visible units of which some are unknown."""
+        if not len(units):
+            return self._decode(units)
         layers = layers_of(self)
         if method == "mean" and can_fill_exactly(layers):
             return self._decode(fill_exactly(layers, units, unknown))

@@ -15,7 +15,7 @@ from .rbm import RBM
 # Rows of states that are drawn at a time: no longer than an interrupt may wait.
 CHUNK = 4096
 # Learning rate, where none is given, of what begins as a good model.
-TURNED_RATE = 0.01
+TURNED_RATE = 0.003
 
 
 class DrawnStates:

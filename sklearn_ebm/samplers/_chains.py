@@ -445,7 +445,8 @@ class Gibbs:
     @staticmethod
     def _hold(chains, values):
         if chains.fixed is not None:
-            values[chains.fixed] = chains.visible[chains.fixed]
+            # (Several times faster than by an index, which makes a list of places.)
+            np.copyto(values, chains.visible, "unsafe", where=chains.fixed)
         return values
 
 

@@ -309,8 +309,9 @@ def fill_in(model, X, missing, n_steps, method, key, step):
     for k in range(n_steps):
         # A sweep at a time, because observed values may lie between 0 and 1.
         means, drawn = sampler.means(chains, step + 1 + k)
-        chains = replace(chains, visible=np.where(missing, drawn, visible))
+        np.copyto(visible, drawn, where=missing)  # which the chains hold
         if k >= n_steps // 2:
-            total, n_kept = total + means, n_kept + 1
-    filled = total / n_kept if method == "mean" else chains.visible
-    return np.where(missing, filled, visible).astype(sampler.dtype)
+            total, n_kept = np.add(total, means, out=total), n_kept + 1
+    if method == "mean":
+        np.copyto(visible, total / n_kept, "same_kind", where=missing)
+    return visible
