@@ -30,7 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.image import extract_patches_2d
 
 from sklearn_ebm import ICA
-from sklearn_ebm.factors._ica_densities import ADAPTIVE
+from sklearn_ebm.factors._ica_densities import ADAPTIVE, PEAKED
 from sklearn_ebm.factors._ica_likelihood import fitted
 from timing import seconds
 
@@ -61,7 +61,7 @@ def log_likelihood_of(unmixing, X, density):
     """Mean log-likelihood of an unmixing matrix, every row at its best scale."""
     Y = (X - X.mean(axis=0)) @ unmixing.T
     best = np.full(len(unmixing), -np.inf)
-    for name in ADAPTIVE if density == "adaptive" else [density]:
+    for name in {*ADAPTIVE, *PEAKED} if density == "adaptive" else [density]:
         best = np.maximum(best, -fitted(Y, [name] * len(unmixing))[1])
     return best.sum() + np.linalg.slogdet(unmixing)[1]
 

@@ -170,8 +170,10 @@ DENSITIES = {
     "right-skewed": TwoGaussians(LESSER, 1.8),
     "left-skewed": TwoGaussians(1 - LESSER, 1.8),
 }
-# What an adaptive source chooses from.
+# What an adaptive source chooses from; and then, if the first of them suits it best,
+# what is more peaked. (Sooner that would suit mixtures of bits, too, and keep them.)
 ADAPTIVE = ("logistic", "subgaussian", "right-skewed", "left-skewed")
+PEAKED = ("logistic", "laplace", "student")
 # What a source is whose sign is changed.
 MIRRORED = {"right-skewed": "left-skewed", "left-skewed": "right-skewed"}
 

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .._ica import add_moments, add_own_moments, rounds
 from .._openmp import effective_n_threads
 from .._pacer import Pacer
-from ._ica_densities import ADAPTIVE, DENSITIES, Sources
+from ._ica_densities import ADAPTIVE, DENSITIES, PEAKED, Sources
 
 # What the densities at one value cost, in multiplications of a product.
 VALUE_WORK = 20
@@ -207,6 +207,25 @@ def leave_saddle(Z, W, sources, now):
     return None
 
 
+def way_on(Z, W, sources, now, adaptive):
+    """Where it goes on from where the optimiser would stop, or None.
+
+    Unmixing matrix, sources and moments: with other densities, or beside a saddle.
+    """
+    if adaptive:
+        moved, chosen = choose(Z, W, sources)
+        if chosen is not None:
+            return moved, chosen, moments(Z, moved, chosen)
+    left = leave_saddle(Z, W, sources, now)
+    if left is not None:
+        return left[0], sources, left[1]
+    if adaptive:
+        moved, chosen = choose(Z, W, sources, PEAKED)
+        if chosen is not None:
+            return moved, chosen, moments(Z, moved, chosen)
+    return None
+
+
 def maximise(Z, W, names, *, adaptive, max_iter, tol):
     """Generate the states of the optimiser, one an iteration.
 
@@ -228,13 +247,9 @@ def maximise(Z, W, names, *, adaptive, max_iter, tol):
             memory.add(step, after.gradient - now.gradient)
             now = after
         stop = converged or found is None
-        if adaptive and stop:
-            W, chosen = choose(Z, W, sources)
-            if chosen is not None:
-                sources, memory, converged, stop = chosen, Memory(), False, False
-                now = moments(Z, W, sources)
-        if stop and (left := leave_saddle(Z, W, sources, now)) is not None:
-            (W, now), memory, converged, stop = left, Memory(), False, False
+        if stop and (better := way_on(Z, W, sources, now, adaptive)) is not None:
+            (W, sources, now), memory = better, Memory()
+            converged = stop = False
         there = converged or now.slope < tol  # (a last iteration may have come there)
         yield State(W, sources.names, now.loss, now.slope, there)
         if stop:
@@ -294,29 +309,32 @@ def fitted(Y, names):
     return scale, energies - np.log(scale)
 
 
-def best_densities(Y):
+def best_densities(Y, among=ADAPTIVE):
     """The densities that make sources most probable, and what `fitted` says of them.
 
     Returns scales, energies and names.
     """
     # (Every source with each of them, side by side.)
-    tiled = np.hstack([Y] * len(ADAPTIVE))
-    found = fitted(tiled, [name for name in ADAPTIVE for _ in Y.T])
-    scales, energies = (each.reshape(len(ADAPTIVE), -1) for each in found)
+    tiled = np.hstack([Y] * len(among))
+    found = fitted(tiled, [name for name in among for _ in Y.T])
+    scales, energies = (each.reshape(len(among), -1) for each in found)
     best = np.argmin(energies, axis=0)
-    names = [ADAPTIVE[choice] for choice in best]
+    names = [among[choice] for choice in best]
     return np.choose(best, scales), energies.min(axis=0), names
 
 
-def choose(Z, W, sources):
+def choose(Z, W, sources, among=ADAPTIVE):
     """Give a source another density where that makes its values more probable.
 
-    Returns the unmixing matrix, with new scales for sources that change, and the
-    new sources; or the old matrix and None where nothing changes.
+    Those of which it is one, if the others are `PEAKED`. Returns the unmixing matrix,
+    with new scales for sources that change, and the new sources; or the old matrix and
+    None where nothing changes.
     """
     names, Y = sources.names, sources_of(some_of(Z), W)
-    scale, energies, others = best_densities(Y)
+    scale, energies, others = best_densities(Y, among)
     better = np.array(others) != names
+    if among == PEAKED:
+        better &= np.isin(names, PEAKED)
     better &= energies < own_moments(Y, np.ones(len(W)), sources)[0]
     if better.any():
         # All rows have the last word.

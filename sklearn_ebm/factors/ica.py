@@ -74,13 +74,13 @@ class ICA(OwnGenerator, Transformer):
         ``objective="score_matching"``.
 
     density : {"auto", "adaptive", "logistic", "laplace", "student"}, default="auto"
-        Density of the sources: "adaptive" chooses for every source what makes it
-        most probable, "logistic" (super-Gaussian), "subgaussian" (an equal mixture
-        of two Gaussians, two standard deviations apart), "right-skewed" or
-        "left-skewed" (an unequal one, with no excess kurtosis); "laplace" is the
-        hyperbolic density, a Laplace density with a rounded tip; "student" has 3
-        degrees of freedom. "auto" is "adaptive" for the likelihood and "logistic" for
-        score matching.
+        Density of the sources: "logistic"; "laplace" is the hyperbolic density, a
+        Laplace density with a rounded tip; "student" has 3 degrees of freedom.
+        "adaptive" chooses for every source what makes it most probable, of these,
+        "subgaussian" (an equal mixture of two Gaussians, two standard deviations
+        apart), "right-skewed" and "left-skewed" (an unequal one, with no excess
+        kurtosis). "auto" is "adaptive" for the likelihood and "logistic" for score
+        matching.
 
     objective : {"likelihood", "score_matching"}, default="likelihood"
         What is optimised. Score matching takes the density "logistic" or "student".
@@ -212,7 +212,7 @@ class ICA(OwnGenerator, Transformer):
     >>> X = S @ [[1.0, 2.0], [1.0, -0.5]]
     >>> ica = ICA(random_state=0).fit(X)
     >>> ica.densities_
-    ['logistic', 'subgaussian']
+    ['laplace', 'subgaussian']
     >>> correlation = np.corrcoef(ica.transform(X).T, S.T)[:2, 2:]
     >>> bool((np.abs(np.diag(correlation)) > 0.99).all())
     True
