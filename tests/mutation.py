@@ -2241,6 +2241,13 @@ MUTATIONS = [
         tests=("tests/test_factor_missing.py",),
     ),
     Mutation(
+        "factors: a row counts as one, however many it stands for",
+        "factors/_gaussian.py",
+        "found *= self.ones**2",
+        "pass",
+        tests=("tests/test_factor_missing.py",),
+    ),
+    Mutation(
         "ica: a density leans as its source did before it got its sign",
         "factors/_ica_whitening.py",
         "MIRRORED.get(name, name) if sign < 0 else name",

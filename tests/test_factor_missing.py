@@ -8,11 +8,13 @@ import pytest
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from common import assert_same_model, fitted_state
 from sklearn_ebm import FactorAnalysis, ProbabilisticPCA
-from sklearn_ebm.factors import select_n_components
-from sklearn_ebm.factors._gaussian import _patterns
+from sklearn_ebm.factors import _em, select_n_components
+from sklearn_ebm.factors._em import collect, condensed
+from sklearn_ebm.factors._gaussian import FactorGaussian, patterns_of
 
 X = np.random.default_rng(0).normal(size=(40, 4))
 HOLES = np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)
@@ -185,9 +187,86 @@ def test_a_batch_with_variances_beyond_float32_leaves_the_model_as_it_was():
 @pytest.mark.parametrize("shape", [(1, 1), (500, 3), (300, 64), (300, 65), (90, 200)])
 def test_rows_are_sorted_by_what_they_miss(shape, order):
     observed = (np.random.default_rng(0).random(shape) < 0.98).copy(order)
-    first, pattern = _patterns(observed)
+    first, pattern = patterns_of(observed)
     np.testing.assert_array_equal(observed[first][pattern], observed)
     assert len(first) == len(np.unique(observed, axis=0))
+
+
+def of_few_patterns(noise=0.5, offset=0.0):
+    """Rows, most of which lack the same as others do, and a model of them."""
+    rng = np.random.default_rng(4)
+    truth = FactorGaussian(np.full(5, offset), rng.normal(size=(2, 5)), noise**2)
+    rows = truth.sample(400, rng)
+    rows[100:200, 1] = rows[150:300, 3] = np.nan
+    rows[300, :4] = np.nan  # the only one
+    rows[301:305] = np.nan
+    return rows, truth
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("noise, offset", [(0.5, 0), (1e-5, 0), (0.5, 1e6)])
+def test_rows_that_lack_the_same_are_condensed(noise, offset, dtype):
+    rows, model = of_few_patterns(noise, offset)
+    rows = rows.astype(dtype)
+    model = FactorGaussian(
+        np.nanmean(rows, axis=0, dtype=float), model.loadings, model.noise
+    )
+    few, ones = condensed(rows, 3)
+    assert len(few) == 1 + (1 + 5) + 2 * (1 + 4) + (1 + 3) + 1
+    centre = model.mean + 0.1
+    found, loglike = collect(model, few, centre, True, ones)
+    wanted, same_loglike = collect(model, rows, centre, True)
+    assert loglike == pytest.approx(same_loglike, rel=1e-10)
+    for name, value in vars(wanted).items():
+        atol = 1e-10 * np.abs(value).max()
+        np.testing.assert_allclose(getattr(found, name), value, rtol=1e-10, atol=atol)
+
+
+@pytest.mark.parametrize("noise, offset", [(0.5, 0), (1e-3, 0), (0.5, 1e6)])
+@pytest.mark.parametrize(
+    "model", [FactorAnalysis(2), FactorAnalysis(0), ProbabilisticPCA("ard")]
+)
+def test_a_fit_to_condensed_rows_is_that_to_all(model, noise, offset, monkeypatch):
+    rows, _ = of_few_patterns(noise, offset)
+    model = clone(model).set_params(missing="latent", max_iter=20, tol=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = clone(model).fit(rows)
+        monkeypatch.setattr(_em, "WIDEST", 0)
+        wanted = clone(model).fit(rows)
+    np.testing.assert_allclose(found.loglike_, wanted.loglike_, rtol=1e-9)
+    np.testing.assert_allclose(found.mean_, wanted.mean_, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.components_, wanted.components_, atol=1e-9)
+    # (That it is a difference of variances has taken digits from it.)
+    np.testing.assert_allclose(
+        found.noise_variance_, wanted.noise_variance_, rtol=1e-9, atol=1e-13
+    )
+
+
+def test_a_constant_feature_has_no_variance_where_rows_are_condensed():
+    rows, _ = of_few_patterns()
+    rows = np.column_stack([rows, np.where(np.isnan(rows[:, 1]), np.nan, 0.1)])
+    model = FactorAnalysis(2, missing="latent").fit(rows)
+    assert model.noise_variance_[-1] == pytest.approx(1e-12)
+    assert np.abs(model.components_[:, -1]).max() < 1e-6
+
+
+def test_condensed_rows_are_the_same_on_any_number_of_threads():
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(20_000, 120)) @ rng.normal(size=(120, 120))
+    rows[::2, 3] = np.nan
+    with threadpool_limits(1):
+        wanted = condensed(rows, 3)
+    with threadpool_limits(2):
+        found = condensed(rows, 3)
+    for one, other in zip(found, wanted):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_rows_that_few_others_are_like_stay_as_they_are():
+    few, ones = condensed(HOLES[:9], 3)
+    np.testing.assert_array_equal(few, HOLES[:9])
+    np.testing.assert_array_equal(ones, np.ones(9))
 
 
 @pytest.mark.parametrize("model", [FactorAnalysis(1), ProbabilisticPCA(1)])

@@ -2,7 +2,8 @@
 
 A step is the least squares of every feature on the factors, whose moments the E-step
 sums: each feature over the rows in which it is observed. Nothing is imputed, so that a
-step is as long as the missing values allow.
+step is as long as the missing values allow. Of rows that lack the same values, many are
+no more work than a few (`condensed`).
 
 .. [1] C. Liu, D. Rubin, Y. N. Wu, "Parameter expansion to accelerate EM: the PX-EM
    algorithm", Biometrika 85, 1998.
@@ -13,8 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from ._gaussian import PRODUCT_BLOCK, FactorGaussian, row_blocks
+from .._products import single_threaded_blas
+from ._gaussian import (
+    PRODUCT_BLOCK,
+    FactorGaussian,
+    one_thread_if_small,
+    patterns_of,
+    row_blocks,
+)
 from ._profile import least_noise, least_shared_noise
+
+# Rows with more values than this for each regressor are left as they are: a fit of few
+# iterations is done before they are condensed.
+WIDEST = 200
 
 
 @dataclass(frozen=True)
@@ -57,9 +69,61 @@ class Moments:
         return np.maximum(self.xx / self.n - (self.xz[:, -1] / self.n) ** 2, 0)
 
 
-def collect(gaussian, X, centre, missing):
-    """The E-step: moments of the rows under a model, and their log-likelihood."""
-    return (_collect_observed if missing else _collect_complete)(gaussian, X, centre)
+def condensed(X, n_regressors):
+    """Fewer rows with the same moments as X, and what each of them has for a 1.
+
+    Within a pattern of missing values all that a step sums is quadratic in the rows
+    (1, x). Where a pattern has many, one row of their number and mean, sqrt(n) (1, m),
+    and as many rows (0, r) as values are observed, those of a triangular factor of the
+    rows less their mean, have the same sums: but for rounding, which is that of
+    deviations and not of their squares.
+    """
+    observed = ~np.isnan(X)
+    first, pattern = patterns_of(observed)
+    observed, counts = observed[first], np.bincount(pattern)
+    n_observed = observed.sum(axis=1)
+    many = (counts >= 2 * (n_observed + 1)) & (n_observed <= WIDEST * n_regressors)
+    if not many.any():
+        return X, np.ones(len(X))
+    others = X[~many[pattern]]
+    parts, ones = [others.astype(np.float64)], [np.ones(len(others))]
+    order, ends = np.argsort(pattern, kind="stable"), np.cumsum(counts)
+    # (BLAS on more threads has other bits.)
+    with single_threaded_blas:
+        for i in np.flatnonzero(many):
+            rows = order[ends[i] - counts[i] : ends[i]]
+            mean, factor = _mean_and_factor(X, rows, observed[i])
+            root = np.sqrt(counts[i])
+            part = np.full((1 + len(factor), X.shape[1]), np.nan)
+            part[:, observed[i]] = np.vstack([root * mean, factor])
+            parts.append(part)
+            ones.append(np.append(root, np.zeros(len(factor))))
+    return np.vstack(parts), np.concatenate(ones)
+
+
+def _mean_and_factor(X, rows, features):
+    """Mean of a part of X, and R with R' R = its scatter."""
+    # (Less one of them, rows far from 0 keep their digits and a constant has no
+    # variance.)
+    origin = X[rows[0], features].astype(np.float64)
+    blocks = list(row_blocks(len(rows), len(features), PRODUCT_BLOCK))
+    mean, factor = np.zeros(len(origin)), np.empty((0, len(origin)))
+    for block in blocks:
+        mean += (X[rows[block]][:, features] - origin).sum(axis=0) / len(rows)
+    for block in blocks:
+        part = X[rows[block]][:, features] - origin - mean
+        factor = np.linalg.qr(np.vstack([factor, part]), mode="r")
+    return origin + mean, factor
+
+
+def collect(gaussian, X, centre, missing, ones=None):
+    """The E-step: moments of the rows under a model, and their log-likelihood.
+
+    Where values are missing, the rows may be `condensed`, and have `ones` for a 1.
+    """
+    if missing:
+        return _collect_observed(gaussian, X, centre, ones)
+    return _collect_complete(gaussian, X, centre)
 
 
 def _collect_complete(gaussian, X, centre):
@@ -68,7 +132,8 @@ def _collect_complete(gaussian, X, centre):
     xx, xz, zz = np.zeros(n_features), np.zeros((n_features, k)), np.zeros((k, k))
     for rows in row_blocks(n_rows, n_features, PRODUCT_BLOCK):
         part = np.asarray(X[rows], dtype=np.float64)
-        regressors = _with_ones(gaussian.factor_means(part))
+        factors = gaussian.factor_means(part)
+        regressors = np.hstack([factors, np.ones((len(part), 1))])
         deviation = part - centre
         xx += np.einsum("ij,ij->j", deviation, deviation)
         xz += deviation.T @ regressors
@@ -78,19 +143,20 @@ def _collect_complete(gaussian, X, centre):
     return Moments(centre, n, xx, xz, zz, zz), gaussian.log_density(X).sum()
 
 
-def _collect_observed(gaussian, X, centre):
+def _collect_observed(gaussian, X, centre, ones):
     n_features, k = gaussian.n_features, gaussian.n_components + 1
     n, xx = np.zeros(n_features), np.zeros(n_features)
     xz, zz = np.zeros((n_features, k)), np.zeros((n_features, k * k))
     whole = np.zeros((k, k))
     loglike = 0.0
-    for part in gaussian.given_observed(X):
-        regressors = _with_ones(part.means)
+    for part in gaussian.given_observed(X, ones):
+        regressors = np.column_stack([part.means, part.ones])
         products = regressors[:, :, np.newaxis] * regressors[:, np.newaxis]
         products[:, :-1, :-1] += part.of_rows()
         observed = part.observed.astype(np.float64)
-        deviation = np.where(part.observed, X[part.rows] - centre, 0.0)
-        n += observed.sum(axis=0)
+        deviation = X[part.rows] - np.outer(part.ones, centre)
+        deviation[~part.observed] = 0
+        n += part.ones**2 @ observed
         xx += np.einsum("ij,ij->j", deviation, deviation)
         xz += deviation.T @ regressors
         zz += observed.T @ products.reshape(len(products), -1)
@@ -171,19 +237,21 @@ class ExpectationMaximisation:
     """
 
     def __init__(self, X, start, missing, report, m_step=expanded_step):
-        self.X, self.gaussian, self.missing = X, start, missing
+        self.gaussian, self.missing = start, missing
         self.report, self.m_step = report, m_step
+        self.X, self.ones = X, None
+        if missing:
+            self.X, self.ones = condensed(X, start.n_components + 1)
 
     def run(self, max_iter):
         """Take at most max_iter iterations."""
-        centre = self.gaussian.mean
-        moments, loglike = collect(self.gaussian, self.X, centre, self.missing)
+        with one_thread_if_small(self.X.size * (self.gaussian.n_components + 1)):
+            self._run(max_iter)
+
+    def _run(self, max_iter):
+        data = self.X, self.gaussian.mean, self.missing, self.ones
         for _ in range(max_iter):
+            moments, loglike = collect(self.gaussian, *data)
             if self.report(loglike):
                 return
             self.gaussian = self.m_step(moments, self.gaussian)
-            moments, loglike = collect(self.gaussian, self.X, centre, self.missing)
-
-
-def _with_ones(factors):
-    return np.hstack([factors, np.ones((len(factors), 1))])

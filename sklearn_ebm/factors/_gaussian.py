@@ -113,11 +113,12 @@ class FactorGaussian:
 
     # ---- Rows with missing values, NaN ----
 
-    def given_observed(self, X):
+    def given_observed(self, X, ones=None):
         """Yield what the observed values of blocks of rows say, as `Observed`."""
+        ones = np.ones(len(X)) if ones is None else ones
         width = max(self.n_features, (self.n_components + 1) ** 2)
         for rows in row_blocks(len(X), width, LARGE_BLOCK):
-            yield Observed(self, rows, np.asarray(X[rows], dtype=np.float64))
+            yield Observed(self, rows, np.asarray(X[rows], np.float64), ones[rows])
 
     def log_density_observed(self, X):
         """Log-density of the observed values of every row, (n,)."""
@@ -183,6 +184,9 @@ class Observed:
         Which rows these are.
     X : ndarray of shape (n, n_features)
         The rows, NaN where a value is missing.
+    ones : ndarray of shape (n,)
+        What the mean of a row is times: 1, or another number in the rows of
+        `_em.condensed`.
 
     Attributes
     ----------
@@ -197,12 +201,12 @@ class Observed:
         factors that are known well beside others that are not.)
     """
 
-    def __init__(self, gaussian, rows, X):
-        self.gaussian, self.rows = gaussian, rows
+    def __init__(self, gaussian, rows, X, ones):
+        self.gaussian, self.rows, self.ones = gaussian, rows, ones
         self.observed = ~np.isnan(X)
-        deviation = (X - gaussian.mean) * gaussian.scale
+        deviation = (X - np.outer(ones, gaussian.mean)) * gaussian.scale
         self.deviation = np.where(self.observed, deviation, 0.0)
-        first, self.pattern = _patterns(self.observed)
+        first, self.pattern = patterns_of(self.observed)
         precisions = _precisions(gaussian, self.observed[first])
         self.inverse_roots = np.linalg.inv(np.linalg.cholesky(precisions))
         evidence = self.deviation @ gaussian.scaled.T
@@ -210,19 +214,22 @@ class Observed:
         self.means = self._coloured(whitened)
 
     def of_rows(self):
-        """Covariances of the factors of every row."""
+        """Covariances of the factors of every row, times how many rows it is."""
         roots = self.inverse_roots
-        return (np.swapaxes(roots, 1, 2) @ roots)[self.pattern]
+        covariances = (np.swapaxes(roots, 1, 2) @ roots)[self.pattern]
+        covariances *= self.ones[:, np.newaxis, np.newaxis] ** 2
+        return covariances
 
     def _coloured(self, factors):
         """Rows of white factors with the covariances of the factors of the rows."""
         return np.einsum("nji,nj->ni", self.inverse_roots[self.pattern], factors)
 
     def log_density(self):
-        """Log-density of the observed values of every row."""
+        """Log-density of the observed values of every row, or of what it stands for."""
         diagonals = np.diagonal(self.inverse_roots, axis1=1, axis2=2)
         found = self.observed @ (LOG_2_PI + np.log(self.gaussian.noise))
         found -= 2 * np.log(diagonals).sum(axis=1)[self.pattern]
+        found *= self.ones**2
         # Of squares, which lose no digits where the noise is tiny as differences do.
         rest = self.deviation - self.observed * (self.means @ self.gaussian.scaled)
         found += np.einsum("ij,ij->i", rest, rest)
@@ -234,7 +241,7 @@ class Observed:
         return self.means + self._coloured(rng.normal(size=self.means.shape))
 
 
-def _patterns(observed):
+def patterns_of(observed):
     """Places of the first rows of all patterns, and which pattern every row has."""
     # Words of 64 bits sort several times faster than what np.unique makes of rows.
     # (Bits of columns that lie one after the other would be packed like these.)
