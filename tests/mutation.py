@@ -2291,9 +2291,16 @@ MUTATIONS = [
     ),
     Mutation(
         "slow features: differences between sequences",
-        "factors/slow_features.py",
+        "factors/_slowness.py",
         "differences[firsts[low:high] - 1 - batch.start] = 0",
         "pass",
+        tests=("tests/test_slow_features.py",),
+    ),
+    Mutation(
+        "slow features: differences between sequences of few frames",
+        "factors/_slowness.py",
+        "np.delete(np.diff(white, axis=0), self.firsts - 1, axis=0)",
+        "np.diff(white, axis=0)",
         tests=("tests/test_slow_features.py",),
     ),
     Mutation(

@@ -9,10 +9,11 @@ from scipy.linalg import eigh
 from sklearn import config_context
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from threadpoolctl import threadpool_limits
 
 from common import traced_memory
 from sklearn_ebm import SlowFeatureAnalysis
-from sklearn_ebm.factors import slow_features
+from sklearn_ebm.factors import _slowness, slow_features
 
 EXPANSIONS = ["linear", "quadratic"]
 every_expansion = pytest.mark.parametrize("expansion", EXPANSIONS)
@@ -159,7 +160,8 @@ def test_scale_of_features_does_not_matter(walk):
 @every_expansion
 def test_blocks_do_not_matter(expansion, block, walk, monkeypatch):
     wanted = SlowFeatureAnalysis(expansion=expansion).fit(walk, lengths=LENGTHS)
-    monkeypatch.setattr(slow_features, "BLOCK_SIZE", block)
+    for module in (_slowness, slow_features):
+        monkeypatch.setattr(module, "BLOCK_SIZE", block)
     model = SlowFeatureAnalysis(expansion=expansion).fit(walk, lengths=LENGTHS)
     assert_allclose(model.components_, wanted.components_, rtol=1e-7, atol=1e-9)
     assert_allclose(model.slowness_, wanted.slowness_, rtol=1e-10)
@@ -270,6 +272,98 @@ def test_fewer_frames_than_features():
     model = SlowFeatureAnalysis().fit(X)
     assert model.components_.shape == (9, 30)
     assert_allclose(np.cov(model.transform(X).T, bias=True), np.eye(9), atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """60 frames of 80 features that remember, of many scales, one of them constant."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 80))
+    for t in range(1, 60):
+        X[t] += 0.9 * X[t - 1]
+    X = (X @ rng.normal(size=(80, 80)) + 30) * np.logspace(-3, 3, 80)
+    X[:, 3] = 0.1
+    return X
+
+
+def by_moments(model, X, lengths):
+    """The model that moments of all features give, however few the frames are."""
+    state = _slowness.without_frames(_slowness.first_state(X, model.expansion))
+    model._learn(state, X, np.array(lengths))
+    return model
+
+
+@pytest.mark.parametrize("n_components", [None, 3])
+@pytest.mark.parametrize("lengths", [[60], [59, 1], [31, 29]])
+def test_few_frames_have_the_slow_features_of_their_moments(
+    lengths, n_components, wide
+):
+    model = SlowFeatureAnalysis(n_components).fit(wide, lengths=lengths)
+    wanted = by_moments(SlowFeatureAnalysis(n_components), wide, lengths)
+    assert model.n_frames_ == wanted.n_frames_ == 60
+    scale = wide.std(axis=0)
+    for name in ("components_", "mixing_"):
+        size = scale if name == "components_" else 1 / scale[:, np.newaxis]
+        found, right = getattr(model, name) * size, getattr(wanted, name) * size
+        assert_allclose(found, right, atol=1e-9 * np.abs(right).max())
+    assert_allclose(model.slowness_, wanted.slowness_, rtol=1e-9, atol=1e-12)
+    assert_allclose(model.mean_, wanted.mean_, rtol=1e-12)
+
+
+@every_expansion
+def test_few_frames_become_many(expansion, wide):
+    """Before and after there are more of them than of features."""
+    X = wide[:, 4 : 80 if expansion == "linear" else 12]
+    X = np.concatenate([X, X[::-1] ** 2])
+    model, lengths = SlowFeatureAnalysis(expansion=expansion), []
+    for part in np.array_split(X, 5):
+        before = pickle.dumps(model)
+        lengths += [10, len(part) - 10]
+        model.partial_fit(part, lengths=lengths[-2:])
+        wanted = SlowFeatureAnalysis(expansion=expansion)
+        n = sum(lengths)
+        wanted.fit(X[:n], lengths=lengths)
+        assert model.n_frames_ == n
+        assert ("frames" in model._state) == (n < len(model.mean_))
+        assert_allclose(model.slowness_, wanted.slowness_, rtol=1e-6, atol=1e-9)
+        again = pickle.loads(before).partial_fit(part, lengths=lengths[-2:])
+        assert_array_equal(again.components_, model.components_)
+    assert "frames" not in model._state
+
+
+def test_few_frames_are_the_models_own(wide):
+    X = wide.copy()
+    model = SlowFeatureAnalysis().fit(X[:30])
+    X[:] = 0
+    model.partial_fit(wide[30:])
+    wanted = SlowFeatureAnalysis().fit(wide, lengths=[30, 30])
+    assert_array_equal(model.components_, wanted.components_)
+
+
+def test_few_frames_of_short_sequences_on_any_number_of_threads():
+    # Ever so many functions are constant within sequences, and so as slow as can be.
+    X = np.random.default_rng(0).normal(size=(300, 400))
+    found = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads):
+            found.append(SlowFeatureAnalysis(5).fit(X, lengths=[50] * 6))
+    assert_allclose(found[0].slowness_, 0, atol=1e-12)
+    assert_array_equal(found[0].components_, found[1].components_)
+
+
+def test_the_work_of_few_frames_does_not_grow_with_all_pairs_of_features():
+    X = np.random.default_rng(0).normal(size=(10, 3000))
+    with traced_memory() as memory:
+        SlowFeatureAnalysis().fit(X)
+    assert memory.peak < 10 * X.nbytes
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e160, 1e-160])
+def test_few_frames_beyond_all_numbers_are_refused(scale, wide):
+    message = "beyond the numbers" if scale > 1 else "all frames are equal, or so close"
+    with pytest.raises(ValueError, match=message):
+        SlowFeatureAnalysis().fit(scale * wide)
 
 
 def test_tol_leaves_out_small_directions(walk):

@@ -3,8 +3,6 @@
 from numbers import Integral, Real
 
 import numpy as np
-from scipy import linalg
-from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils import gen_batches
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -20,15 +18,17 @@ from .._validation import (
     or_more_digits,
 )
 from .._warning import warn
-from ._fits import signs_of
 from ._profile import check_variances
-
-# Numbers in a block of expanded frames.
-BLOCK_SIZE = 2**18
-# A feature whose deviation is this little beside its mean is constant but for rounding,
-# and so is one whose variance has lost its digits, or has no inverse, in float64.
-CONSTANT = 1e-12
-LEAST_VARIANCE = np.finfo(np.float64).tiny
+from ._slowness import (
+    BLOCK_SIZE,
+    LEAST_VARIANCE,
+    described,
+    deviations_of,
+    expand,
+    first_state,
+    slowest,
+    with_frames,
+)
 
 
 def _is_linear(estimator):
@@ -113,7 +113,9 @@ class SlowFeatureAnalysis(Transformer):
 
     Only moments are kept, so memory does not grow with the number of frames:
     (n_expanded, n_expanded) numbers, where a quadratic expansion has
-    ``n_features * (n_features + 3) / 2`` features. A fit takes no `sample_weight`.
+    ``n_features * (n_features + 3) / 2`` features. (While there are fewer frames than
+    expanded features, the frames are kept instead, and a fit takes time with the square
+    of their number.) A fit takes no `sample_weight`.
 
     References
     ----------
@@ -243,31 +245,30 @@ class SlowFeatureAnalysis(Transformer):
         return self
 
     def _learn(self, state, X, lengths):
-        """Add frames to the moments and solve; nothing changes if that fails."""
+        """Add frames to the state and solve; nothing changes if that fails."""
         if state is None:
-            state = _first_state(X, self.expansion)
+            state = first_state(X, self.expansion)
         with np.errstate(over="ignore", invalid="ignore"):
-            state = _with_frames(state, X, lengths)
-        if state["n_differences"] == 0:
+            state = with_frames(state, X, lengths)
+            data = described(state)
+        if data.n_differences == 0:
             raise ValueError(
                 "Slow features need a sequence of at least two frames, but all of "
                 "lengths are 1."
             )
-        covariance = state["scatter"] / state["n_frames"]
-        differences = state["differences"] / state["n_differences"]
-        check_variances(np.diag(covariance), np.float64)
-        deviations = _deviations(np.diag(covariance), state)
+        check_variances(data.variances, np.float64)
+        deviations = deviations_of(data, state["origin"])
         if not deviations.any():
             raise ValueError(
                 "Slow features need data that vary, but all frames are equal, or so "
                 f"close that no feature has a variance of {LEAST_VARIANCE:.1g}."
             )
         components, slowness, rank = slowest(
-            covariance, differences, deviations, self.n_components, self.tol
+            data, deviations, self.n_components, self.tol
         )
         dtype = state["dtype"]
         with np.errstate(over="ignore"):
-            weights, mean = components.astype(dtype), state["mean"].astype(dtype)
+            weights, mean = components.astype(dtype), data.mean.astype(dtype)
         if not (np.isfinite(weights).all() and np.isfinite(mean).all()):
             raise ValueError(
                 "Weights or means of slow features of X are beyond the numbers of "
@@ -275,11 +276,11 @@ class SlowFeatureAnalysis(Transformer):
             )
         self._state = state
         self.mean_, self.slowness_ = mean, slowness.astype(dtype)
-        self.n_frames_ = state["n_frames"]
+        self.n_frames_ = data.n_frames
         for name in ("mixing_", "origin_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         if state["expansion"] == "linear":
-            self.mixing_ = (covariance @ components.T).astype(dtype)
+            self.mixing_ = data.covariances_with(components).astype(dtype)
         else:
             self.origin_ = state["origin"]
         self.components_ = weights
@@ -317,7 +318,7 @@ class SlowFeatureAnalysis(Transformer):
         mean, weights = self.mean_.astype(X.dtype), self.components_.T.astype(X.dtype)
         Y = np.empty((len(X), weights.shape[1]), X.dtype)
         for batch in gen_batches(len(X), max(1, BLOCK_SIZE // len(mean))):
-            expanded = _expand(X[batch], self._state["origin"]).astype(X.dtype)
+            expanded = expand(X[batch], self._state["origin"]).astype(X.dtype)
             Y[batch] = (expanded - mean) @ weights
         return Y
 
@@ -382,98 +383,3 @@ def check_lengths(lengths, n_frames):
             f"lengths must sum to the number of frames, {n_frames}, but sum to {total}."
         )
     return found
-
-
-def _expand(X, origin):
-    if origin is None:
-        return X
-    return PolynomialFeatures(include_bias=False).fit_transform(X - origin)
-
-
-def _first_state(X, expansion):
-    """Moments of no frames yet, of features as those of X."""
-    origin = None
-    if expansion == "quadratic":
-        # Far from zero, products are all but linear in the features, and what else they
-        # say would be lost in rounding.
-        origin = X.mean(axis=0, dtype=np.float64)
-    width = _expand(np.zeros((1, X.shape[1])), origin).shape[1]
-    return {
-        "expansion": expansion,
-        "origin": origin,
-        "dtype": X.dtype.name,
-        "n_frames": 0,
-        "mean": np.zeros(width),
-        "scatter": np.zeros((width, width)),
-        "n_differences": 0,
-        "differences": np.zeros((width, width)),
-    }
-
-
-def _with_frames(state, X, lengths):
-    """Moments with more frames in them: a new state, in memory for one block."""
-    state = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in state.items()}
-    firsts = np.cumsum(lengths)[:-1]  # frames that do not follow the one before
-    n_rows = max(1, BLOCK_SIZE // len(state["mean"]))
-    for batch in gen_batches(len(X), n_rows):
-        n = batch.stop - batch.start
-        # One frame of the next block, for the last difference of this one.
-        frames = X[batch.start : batch.stop + 1].astype(np.float64)
-        frames = _expand(frames, state["origin"])
-        differences = np.diff(frames, axis=0)
-        low, high = np.searchsorted(firsts, [batch.start, batch.stop], side="right")
-        differences[firsts[low:high] - 1 - batch.start] = 0
-        state["differences"] += differences.T @ differences
-        frames = frames[:n]
-        mean = frames.mean(axis=0)
-        frames -= mean
-        state["scatter"] += frames.T @ frames
-        # Both means become that of all frames so far.
-        shift = mean - state["mean"]
-        total = state["n_frames"] + n
-        state["scatter"] += np.outer(shift, shift) * (state["n_frames"] * n / total)
-        state["mean"] += shift * (n / total)
-        state["n_frames"] = total
-    state["n_differences"] += len(X) - len(lengths)
-    return state
-
-
-def _deviations(variances, state):
-    """Standard deviations of features, 0 where all that varies is rounding."""
-    deviations, size = np.sqrt(variances), np.abs(state["mean"])
-    if state["origin"] is not None:
-        # What was subtracted has left rounding errors, and products have those of both.
-        origin = np.abs(state["origin"])
-        i, j = np.triu_indices(len(origin))
-        errors = origin[i] * deviations[j] + origin[j] * deviations[i]
-        size = size + np.concatenate([origin, errors])
-    constant = deviations <= CONSTANT * size
-    return np.where(constant | (variances < LEAST_VARIANCE), 0.0, deviations)
-
-
-def slowest(covariance, differences, deviations, n_components, tol):
-    """Solve the generalised eigenproblem on the directions in which the data vary.
-
-    Returns the components, their eigenvalues (ascending), and the number of
-    directions.
-    """
-    # Unit variances first, so that the tolerance has no unit.
-    scale = np.divide(
-        1, deviations, out=np.zeros_like(deviations), where=deviations > 0
-    )
-    scales = np.outer(scale, scale)
-    variances, directions = linalg.eigh(covariance * scales)
-    # (Beyond rounding, whatever the tolerance.)
-    least = max(tol, len(scale) * np.finfo(float).eps)
-    kept = variances > least * variances[-1]
-    sphere = directions[:, kept] / np.sqrt(variances[kept])
-    rank = sphere.shape[1]
-    n_components = min(n_components or rank, rank)
-    slowness, rotation = linalg.eigh(
-        sphere.T @ (differences * scales) @ sphere,
-        subset_by_index=[0, n_components - 1],
-    )
-    weights = (sphere @ rotation).T
-    weights *= signs_of(weights)[:, np.newaxis]
-    # Rounding may leave a constant feature's eigenvalue below zero.
-    return weights * scale, np.maximum(slowness, 0), rank
