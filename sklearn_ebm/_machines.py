@@ -163,8 +163,17 @@ def chunks(X, dtype, change=lambda X: X, numbers=None, size=CHUNK_SIZE):
 
     All rows, or those with these numbers; no more than `size` numbers at a time.
     """
+    for part in parts(X, X.shape[1], numbers, size):
+        yield dense(change(part), dtype)
+
+
+def parts(X, width, numbers=None, size=CHUNK_SIZE):
+    """Yield rows some at a time, as they are, in which `width` numbers a row matter.
+
+    As `chunks` otherwise.
+    """
     n_rows = X.shape[0] if numbers is None else len(numbers)
-    step = max(1, min(CHUNK, size // max(1, X.shape[1])))
+    step = max(1, min(CHUNK, size // max(1, width)))
     for start in range(0, max(1, n_rows), step):
         part = slice(start, start + step)
-        yield dense(change(X[part if numbers is None else numbers[part]]), dtype)
+        yield X[part if numbers is None else numbers[part]]

@@ -14,7 +14,7 @@ from reference import generator
 from sklearn_ebm import RBM, DBMTransformer, DBNTransformer, MultimodalDBM, RBMImputer
 from sklearn_ebm._units import Kind
 from sklearn_ebm.boltzmann._columns import RANGES, Columns, column_indices
-from sklearn_ebm.boltzmann._visible_scales import bias_for
+from sklearn_ebm.boltzmann._visible_scales import bias_for, column_variances
 from sklearn_ebm.samplers import impute
 from sklearn_ebm.samplers._chains import STATES
 from sklearn_ebm.units import Categorical, Gaussian, Mixed, Spin
@@ -25,6 +25,27 @@ def test_every_kind_has_states_a_range_and_a_first_bias():
     assert set(RANGES) == set(STATES) == set(Kind)
     kinds = np.array([int(kind) for kind in Kind])
     assert np.isfinite(bias_for(kinds, np.full(len(kinds), 0.3), 0.01)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8, bool])
+@pytest.mark.parametrize("width", [1, 2, 3, 300])
+def test_variances_of_sparse_columns_are_those_of_dense_ones(width, dtype):
+    values = sp.random_array((5000, width), density=0.2, rng=1, format="csr")
+    X = (200 * values).astype(dtype)
+    X.data[::7] = 0
+    some = np.random.default_rng(0).permutation(5000)[:4500]
+    for numbers, rows in [(5000, X.toarray()), (some, X.toarray()[some])]:
+        mean = rows.mean(axis=0, dtype=float)
+        found = column_variances(X, numbers, mean)
+        assert_same(found, column_variances(X.toarray(), numbers, mean))
+        np.testing.assert_allclose(found, rows.var(axis=0, dtype=float), rtol=1e-10)
+
+
+def test_infinite_variances_are_found():
+    X = np.array([[1e200, 1e200, 1e200], [-1e200, 1e200, 0.0]])
+    for rows in (X, sp.csr_array(X)):
+        found = column_variances(rows, 2, np.array([0.0, 1e200, 5e199]))
+        np.testing.assert_array_equal(found, [np.inf, 0, np.inf])
 
 
 def test_codes_are_blocks_of_columns():

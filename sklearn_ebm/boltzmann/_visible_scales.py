@@ -1,8 +1,9 @@
 """What visible units are shifted and divided by, and where their biases start."""
 
 import numpy as np
+import scipy.sparse as sp
 
-from .._machines import GLANCE, chunks, weighted_sums
+from .._machines import GLANCE, chunks, parts, weighted_sums
 from .._units import Kind
 from .._validation import or_more_digits
 from .._warning import warn
@@ -212,13 +213,33 @@ def bias_for(kinds, mean, little):
 
 
 def column_variances(X, numbers, mean):
-    """Variances of columns over some rows (their numbers, or how many)."""
-    total, n_rows = np.zeros(len(mean)), np.size(numbers)
+    """Variances of columns over some rows (their numbers, or how many).
+
+    Zeros are counted, so that sparse rows need no dense copy. Of dense and of sparse
+    rows squares of what else there is are added up row by row: the same bits.
+    """
+    total, n_seen = np.zeros(len(mean)), np.zeros(len(mean), int)
+    n_rows = np.size(numbers)
     if np.ndim(numbers) == 0:
         n_rows, numbers = numbers, None
     with np.errstate(over="ignore"):  # infinite variances are refused
-        for chunk in chunks(X, np.float64, numbers=numbers, size=GLANCE):
-            total += np.square(chunk - mean).sum(axis=0)
+        # (NumPy adds up a single column in another order.)
+        if sp.issparse(X) and len(mean) > 1:
+            for rows in parts(X, X.nnz // X.shape[0], numbers, GLANCE):
+                stored = rows.data != 0
+                columns = rows.indices[stored].astype(np.intp)
+                values = rows.data[stored].astype(float)
+                np.add.at(total, columns, np.square(values - mean[columns]))
+                n_seen += np.bincount(columns, minlength=len(mean))
+        else:
+            for chunk in chunks(X, float, numbers=numbers, size=GLANCE):
+                seen = chunk != 0
+                squares = chunk - mean
+                squares *= seen
+                np.square(squares, out=squares)
+                squares[:1] += total
+                total, n_seen = squares.sum(axis=0), n_seen + seen.sum(axis=0)
+        total += np.square(np.sqrt(n_rows - n_seen) * mean)
     return beyond_rounding(total / n_rows, n_rows, mean)
 
 
