@@ -3,8 +3,11 @@
    Where an instruction set multiplies and adds in one step. (Elsewhere there is no
    `multiply`, and BLAS does it.) Every element is a sum over k in ascending order, in
    stretches of DEPTH terms, whatever the shape and the place of the block: results
-   do not depend on what else is computed with them. */
+   do not depend on what else is computed with them, nor on whether terms that are zero
+   are left out (multiply_list). */
 #ifdef FUSED
+enum { NAME(DEPTH) = 192 };
+#define DEPTH NAME(DEPTH)
 
 /* Rows of a tile of the product at most; a tile is three vectors wide. */
 #define TALL (VB == 64 ? 8 : 4)
@@ -95,7 +98,6 @@ static void NAME(multiply)(int a_turned, int b_turned, ptrdiff_t m, ptrdiff_t n,
                            ptrdiff_t b_stride, double beta, void *c_,
                            ptrdiff_t c_stride)
 {
-    enum { DEPTH = 192 };
     V columns[3 * DEPTH], sums[TALL][3];
     const REAL *a = a_, *b = b_, *rows[TALL];
     REAL *c = c_;
@@ -150,9 +152,60 @@ static void NAME(multiply)(int a_turned, int b_turned, ptrdiff_t m, ptrdiff_t n,
         }
     }
 }
+
+/* Sums of nv vectors (a constant) of columns: rows of b that a list names, times its
+   values. Of a single vector only `width` elements are there. */
+INLINE void NAME(list_tile)(const uint32_t *index, const REAL *value, int32_t length,
+                            const REAL *b, ptrdiff_t stride, const int nv,
+                            ptrdiff_t width, REAL *c)
+{
+    V total[8], sum[8];
+    UNROLL for (int q = 0; q < nv; q++) total[q] = SPREAD(0);
+    for (int32_t k = 0; k < length;) {
+        const uint32_t stop = (index[k] / DEPTH + 1) * DEPTH;
+        UNROLL for (int q = 0; q < nv; q++) sum[q] = SPREAD(0);
+        for (; k < length && index[k] < stop; k++) {
+            const REAL *x = b + index[k] * stride;
+            V some = SPREAD(0);
+            if (width < LANES) {
+                memcpy(&some, x, (size_t)width * sizeof(REAL));
+                x = (const REAL *)&some;
+            }
+            const V w = SPREAD(value[k]);
+            UNROLL for (int q = 0; q < nv; q++)
+                sum[q] = FUSED(w, NAME(load)(x + q * LANES), sum[q]);
+        }
+        UNROLL for (int q = 0; q < nv; q++) total[q] += sum[q];
+    }
+    memcpy(c, total, (size_t)(width < LANES ? width : nv * LANES) * sizeof(REAL));
+}
+
+/* A row of c = a b, of n columns, by the list of what is not zero in the row of a: the
+   bits that `multiply` gives. */
+static void NAME(multiply_list)(const uint32_t *index, const void *value,
+                                int32_t length, ptrdiff_t n, const void *b,
+                                ptrdiff_t b_stride, void *c)
+{
+    int nv = 8;
+    while (nv > 1 && nv * LANES > n) nv /= 2;
+    for (ptrdiff_t j = 0; j < n; j += nv * LANES) {
+        /* (The last columns may be done twice.) */
+        if (j + nv * LANES > n && n >= LANES) j = n - nv * LANES;
+        switch (nv) {
+#define CASE(k)                                                                      \
+    case k:                                                                          \
+        NAME(list_tile)(index, value, length, (const REAL *)b + j, b_stride, k,      \
+                        k == 1 ? n : LANES, (REAL *)c + j);                          \
+        break;
+            CASE(1) CASE(2) CASE(4) CASE(8)
+#undef CASE
+        }
+    }
+}
 #undef TALL
 #undef WIDE
-#define MULTIPLY LEAF(multiply),
+#undef DEPTH
+#define MULTIPLY LEAF(multiply), LEAF(multiply_list),
 #else
 #define MULTIPLY
 #endif

@@ -1,4 +1,4 @@
-# Products of dense matrices (see _products.pyx).
+# Products of matrices (see _products.pyx).
 
 
 cdef void multiply(

@@ -216,6 +216,8 @@ typedef struct {
                             double *);
     void (*multiply)(int, int, ptrdiff_t, ptrdiff_t, ptrdiff_t, double, const void *,
                      ptrdiff_t, const void *, ptrdiff_t, double, void *, ptrdiff_t);
+    void (*multiply_list)(const uint32_t *, const void *, int32_t, ptrdiff_t,
+                          const void *, ptrdiff_t, void *);
     int32_t (*list_bits)(const uint64_t *, ptrdiff_t, uint32_t *);
     int32_t (*list_pairs)(const uint64_t *, ptrdiff_t, uint32_t, uint32_t *);
     void (*list_groups)(const uint64_t *, ptrdiff_t, ptrdiff_t, ptrdiff_t, uint32_t, int,

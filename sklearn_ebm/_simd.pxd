@@ -258,11 +258,15 @@ cdef extern from "_simd.h" nogil:
             const char *means, char *told, Py_ssize_t n_panels, double least,
             uint32_t *index, void *value, double *most,
         ) noexcept nogil
-        # NULL where BLAS is better.
+        # These two are NULL where BLAS is better.
         void (*multiply)(
             int a_turned, int b_turned, Py_ssize_t m, Py_ssize_t n, Py_ssize_t k,
             double alpha, const void *a, Py_ssize_t a_stride, const void *b,
             Py_ssize_t b_stride, double beta, void *c, Py_ssize_t c_stride,
+        ) noexcept nogil
+        void (*multiply_list)(
+            const uint32_t *index, const void *value, int32_t length, Py_ssize_t n,
+            const void *b, Py_ssize_t b_stride, void *c,
         ) noexcept nogil
         double (*class_means)(
             const char *fields, const char *label, Py_ssize_t n_panels, char *means

@@ -1460,6 +1460,20 @@ MUTATIONS = [
         "&a[i, 0], <int> a.shape[1],",
     ),
     Mutation(
+        "net: sparse rows are summed in one stretch",
+        "_leaves_products.h",
+        "const uint32_t stop = (index[k] / DEPTH + 1) * DEPTH;",
+        "const uint32_t stop = UINT32_MAX;",
+        tests=("tests/test_products.py",),
+    ),
+    Mutation(
+        "net: the last columns of sparse products are left out",
+        "_leaves_products.h",
+        "if (j + nv * LANES > n && n >= LANES) j = n - nv * LANES;",
+        "if (j + nv * LANES > n && n >= LANES) break;",
+        tests=("tests/test_products.py",),
+    ),
+    Mutation(
         "net: the penalty has no derivative",
         "_network.py",
         "            beta=self.weight_decay,\n",
