@@ -8,9 +8,10 @@ same bits on any number of threads.
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 
 from ._gibbs import Purpose
-from ._products import product
+from ._products import goes_by_lists, product, sparse_product
 from ._units import Kind, Wanted, evaluate
 from ._validation import dense
 from .units import are, as_unit, kinds_by_column
@@ -53,6 +54,8 @@ class Way:
 
     def fields(self, X):
         """Fields of the units, of shape (n_rows, n_units)."""
+        if sp.issparse(X):
+            return sparse_product(X, self.weights) + self.bias
         return product(dense(X, self.dtype), self.weights) + self.bias
 
     def means(self, X):
@@ -65,7 +68,11 @@ class Way:
 
     def means_in_chunks(self, X):
         """Means of the units for any number of rows, some of them at a time."""
-        return np.vstack([self.means(chunk) for chunk in chunks(X, self.dtype)])
+        if goes_by_lists(X):
+            pieces = parts(X, max(X.nnz // X.shape[0], len(self.bias)))
+        else:
+            pieces = chunks(X, self.dtype)
+        return np.vstack([self.means(piece) for piece in pieces])
 
     def draw(self, X, key, step, purpose, row0=0):
         """Draws of the units; row r draws as row row0 + r."""

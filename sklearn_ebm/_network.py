@@ -8,6 +8,7 @@ give the same bits on any number of threads.
 """
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from ._passes import (
@@ -18,7 +19,7 @@ from ._passes import (
     momentum_step,
     multiply_by_slopes,
 )
-from ._products import product, single_threaded_blas
+from ._products import goes_by_lists, product, single_threaded_blas, sparse_product
 from ._units import Wanted, evaluate
 from ._validation import dense
 from .units import Bernoulli
@@ -93,12 +94,12 @@ class Network:
         params : list of ndarray
             Weights and biases.
 
-        X : ndarray of shape (n_rows, n_features)
-            Inputs, of the dtype of the parameters.
+        X : {ndarray, sparse matrix} of shape (n_rows, n_features)
+            Inputs, of the dtype of the parameters if they are dense.
 
         masks : list of (ndarray or None), default=None
-            By what the inputs and the activities of every hidden layer are
-            multiplied: 0 where they are dropped.
+            By what the inputs (dense ones) and the activities of every hidden layer
+            are multiplied: 0 where they are dropped.
 
         Returns
         -------
@@ -112,8 +113,11 @@ class Network:
             X = np.multiply(X, masks[0], out=self._room("inputs", X.shape, X.dtype))
         activities = [X]
         for layer, (W, b) in enumerate(zip(weights, biases, strict=True)):
-            fields = self._room(("up", layer), (len(X), W.shape[1]), X.dtype)
-            product(activities[-1], W, out=fields, n_threads=self.n_threads)
+            fields = self._room(("up", layer), (X.shape[0], W.shape[1]), W.dtype)
+            if sp.issparse(activities[-1]):
+                sparse_product(activities[-1], W, out=fields)
+            else:
+                product(activities[-1], W, out=fields, n_threads=self.n_threads)
             if layer < len(weights) - 1:
                 activate(fields, b, masks[layer + 1], self.n_threads)
             else:
@@ -520,7 +524,9 @@ def outputs(network, params, X, hidden=False, numbers=None):
     dtype, found = params[0].dtype, []
     for start in range(0, X.shape[0] if numbers is None else len(numbers), CHUNK):
         part = slice(start, start + CHUNK)
-        rows = dense(X[part if numbers is None else numbers[part]], dtype)
+        rows = X[part if numbers is None else numbers[part]]
+        if not goes_by_lists(rows):
+            rows = dense(rows, dtype)
         activities = network.forward(params, rows)
         found.append(activities[-2 if hidden else -1].copy())
     return np.concatenate(found)

@@ -31,7 +31,8 @@ from common import (
     outputs,
     traced_memory,
 )
-from sklearn_ebm import BernoulliRBM
+from sklearn_ebm import RBM, BernoulliRBM, DBNClassifier, DBNRegressor
+from sklearn_ebm._products import goes_by_lists
 
 # ---- Sparse matrices ----
 
@@ -236,6 +237,30 @@ def test_no_dense_copy_of_the_data(estimator, container):
     # Besides the data, which were there before: 30 % of their size, and what a
     # model of 8 x 784 needs.
     assert memory.peak < 0.3 * size + 1e6
+
+
+@pytest.mark.parametrize(
+    "estimator, method",
+    [
+        (DBNClassifier((8,), n_iter=1, pretrain_n_iter=1), "predict_proba"),
+        (DBNClassifier((8, 8), n_iter=1, pretrain_n_iter=1), "transform"),
+        (DBNRegressor((8,), n_iter=1, pretrain_n_iter=1), "predict"),
+        (RBM(8, visible="poisson", n_iter=1), "transform"),
+        (RBM(8, hidden="spin", n_iter=1), "transform"),
+    ],
+    ids=name_of,
+)
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_wide_sparse_data_are_used_without_a_dense_copy(estimator, method, dtype):
+    X = sp.random_array((1500, 5000), density=2e-3, rng=0, format="csr")
+    X = (X > 0).astype(dtype)
+    model = clone(estimator).set_params(random_state=0)
+    use = getattr(model.fit(X[:50], np.arange(50) % 2), method)
+    with traced_memory() as memory:
+        found = use(X)
+    assert_same(found, use(X.toarray()))
+    # (Where BLAS makes products, some of the rows at a time are dense.)
+    assert memory.peak < 2e6 or not goes_by_lists(X)
 
 
 # ---- Rows by themselves ----

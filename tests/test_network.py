@@ -387,6 +387,18 @@ def test_outputs_are_those_of_all_chunks(hidden, monkeypatch):
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("dtype", [bool, np.float32, np.float64])
+def test_outputs_of_sparse_rows_are_those_of_dense_ones(dtype, hidden):
+    X = sp.random_array((3000, 400), density=0.01, rng=0, format="csr").astype(dtype)
+    network, params = Network(Linear()), first_params([400, 9, 6, 4], np.float32)
+    some = np.arange(2500, 0, -2)
+    for numbers in (None, some):
+        found = outputs(network, params, X, hidden, numbers)
+        wanted = outputs(network, params, X.toarray(), hidden, numbers)
+        assert found.tobytes() == wanted.tobytes()
+
+
 # ---- What does not fit ----
 
 

@@ -89,7 +89,7 @@ class MultiPredictionNet:
         params : list of ndarray
             Weights and biases.
 
-        X : ndarray of shape (n_rows, n_inputs)
+        X : {ndarray, sparse matrix} of shape (n_rows, n_inputs)
             Inputs, NaN where they are missing.
 
         Returns
@@ -98,7 +98,8 @@ class MultiPredictionNet:
             Means of the latent units (of the odd ones if there are none) and fields
             of the classes.
         """
-        n_rows, W = len(X), params[0]
+        W = params[0]
+        X, n_rows = dense(X, W.dtype), X.shape[0]
         alone = W.shape[0] == self.labels.stop
         n_hidden = W.shape[1] if alone else W.shape[0] - self.labels.stop
         hidden = np.empty((n_rows, n_hidden), W.dtype)
