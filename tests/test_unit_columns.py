@@ -9,9 +9,10 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import OneHotEncoder
 
-from common import assert_same, fitted_floats
+from common import assert_same, fitted_floats, traced_memory
 from reference import generator
 from sklearn_ebm import RBM, DBMTransformer, DBNTransformer, MultimodalDBM, RBMImputer
+from sklearn_ebm._products import goes_by_lists
 from sklearn_ebm._units import Kind
 from sklearn_ebm.boltzmann._columns import RANGES, Columns, column_indices
 from sklearn_ebm.boltzmann._visible_scales import bias_for, column_variances
@@ -46,6 +47,29 @@ def test_infinite_variances_are_found():
     for rows in (X, sp.csr_array(X)):
         found = column_variances(rows, 2, np.array([0.0, 1e200, 5e199]))
         np.testing.assert_array_equal(found, [np.inf, 0, np.inf])
+
+
+@pytest.mark.parametrize("missing", ["raise", "latent"])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.float32])
+def test_codes_of_many_categories_are_used_without_dense_blocks(dtype, missing):
+    X = np.random.default_rng(0).integers(200, size=(4000, 3)).astype(dtype)
+    rbm = RBM(4, visible="categorical", missing=missing, n_iter=1, random_state=0)
+    rbm.fit(X[:500])
+    X = np.minimum(X, X[:500].max(axis=0))
+    blocks = sp.csr_array(rbm._columns().encode(X))
+    with traced_memory() as memory:
+        found = rbm.transform(X)
+    means = rbm._machine(found.dtype).up.means(blocks.toarray())
+    assert_same(found, means)
+    assert memory.peak < 2e6 or not goes_by_lists(blocks)
+    for method in ("free_energy", "score_samples", "reconstruct"):
+        use = getattr(rbm, method)
+        assert_same(use(X)[:10], use(X[:10]))
+    if missing == "latent":
+        X = X.astype(float)
+        X[3, 1] = np.nan
+        some = [each for each in range(4000) if each != 3]
+        assert_same(rbm.transform(X)[some], rbm.transform(X[some]))
 
 
 def test_codes_are_blocks_of_columns():

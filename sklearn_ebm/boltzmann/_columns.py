@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from .._machines import GLANCE, chunks
 from .._missing import missing_values
+from .._products import goes_by_lists
 from .._units import Kind
 from .._validation import ROUNDING, dense, title
 from .._warning import warn
@@ -130,13 +131,20 @@ class Columns:
             if not quiet and unit.kind != Kind.GAUSSIAN:
                 _warn_of_values(estimator, X, start, stop, unit)
 
-    def encode(self, X):
-        """Return rows of visible units: columns, codes as blocks one of which is 1."""
+    def encode(self, X, few=False):
+        """Return rows of visible units: columns, codes as blocks one of which is 1.
+
+        With `few` they are sparse where next to all are 0: codes of many categories.
+        """
         if not self.has_codes:
             return X
         X = dense(X)
         single = X.dtype in (np.float32, np.uint8, np.bool_)
         dtype = np.float32 if single else np.float64
+        if few and all(unit is None for _, _, unit in self.runs):
+            coded = self._as_entries(X, dtype)
+            if goes_by_lists(coded) and not np.isnan(X).any():
+                return coded
         out = np.empty((len(X), self.sizes.sum()), dtype)
         at = 0
         for start, stop, unit in self.runs:
@@ -147,6 +155,14 @@ class Columns:
             out[:, at : at + n] = part
             at += n
         return out
+
+    def _as_entries(self, X, dtype):
+        """Return codes as a sparse array, in which each is an entry."""
+        shape = len(X), self.sizes.sum()
+        places = np.nan_to_num(X) + (np.cumsum(self.sizes) - self.sizes)
+        starts = np.arange(0, X.size + 1, X.shape[1])
+        ones = np.ones(X.size, dtype)
+        return sp.csr_array((ones, places.astype(np.int64).ravel(), starts), shape)
 
     def warn_of_bits(self, estimator, X):
         """Warn of data to train on that are bits where they should be spins."""

@@ -100,7 +100,7 @@ class UnitColumns:
             if not missing:
                 self._refuse_missing(X)
             columns.check(self, X, quiet=quiet)
-            X = columns.encode(X)
+            X = columns.encode(X, few=True)
             if missing:
                 X = fill_mean_field(self._layered(), X, self.visible_mean_)
             return X
