@@ -34,10 +34,14 @@ def compare(kind, unit, n_visible, n_hidden, batch_size, dtype, n_rows=2000):
     rng = np.random.default_rng(0)
     X = data(kind, (n_rows, n_visible), rng).astype(dtype)
     model = RBM(
-        n_hidden, visible=unit, batch_size=batch_size, n_iter=1, random_state=0
+        n_hidden,
+        visible=unit,
+        batch_size=batch_size,
+        n_chains=batch_size,  # as many rows as the products have
+        n_iter=1,
+        random_state=0,
     ).fit(X)
-    trainer = model._trainer(Rows(X))
-    n_batches = trainer.n_batches
+    trainer, n_batches = model._trainer(Rows(X)), -(-n_rows // batch_size)
     trainer.begin_epoch(np.arange(n_rows), np.full(n_batches, 1e-3))
     v = X[:batch_size].copy()
     h = rng.normal(size=(batch_size, n_hidden)).astype(dtype)

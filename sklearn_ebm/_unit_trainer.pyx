@@ -280,7 +280,7 @@ cdef class UnitTrainer(Minibatches):
         if connected is None or np.all(connected):
             return
         # (Rows as one number each are sorted a thousand times faster than as rows.)
-        packed = np.packbits(connected, axis=1)
+        packed = np.packbits(np.ascontiguousarray(connected), axis=1)
         packed = packed.view(f"V{packed.shape[1]}").ravel()
         _, first, numbers = np.unique(packed, return_index=True, return_inverse=True)
         self.masks = self._bytes("masks", len(first) * self.h_bytes)

@@ -153,6 +153,7 @@ def test_few_hidden_states_tell_exactly_how_bad_a_model_is():
 def test_models_that_were_led_away_from_the_data_are_warned_of(hidden):
     X, _ = spins_that_agree()
     model = RBM(50, visible="spin", hidden=hidden, learning_rate=3.0, random_state=0)
+    model.set_params(n_iter=10, n_chains=10)
     with pytest.warns(
         ConvergenceWarning, match="worse than independent.* was 3[ .,]"
     ) as caught:
@@ -234,7 +235,7 @@ def test_long_rows_of_counts_that_no_row_is_like_are_warned_of():
     assert model.sample(100, random_state=0).sum(axis=1).mean() > 60
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        model.set_params(persistent=True).fit(X[:700])
+        model.set_params(persistent=True, n_chains=100).fit(X[:700])
     assert model.sample(100, random_state=0).sum(axis=1).mean() < 60
 
 

@@ -47,6 +47,8 @@ def test_layers_take_more_epochs_of_few_rows(n_rows, n_first, n_epochs):
     np.testing.assert_allclose(rates, wanted)
     model.set_params(n_iter=1, learning_rate_schedule="constant").fit(X)
     assert model.history_["learning_rate"] == [0.1, 0.1, 0.003]
+    model.partial_fit(X)
+    assert model.history_["learning_rate"][3:] == [0.1, 0.1, 0.01]
 
 
 # ---- States in place of means ----

@@ -180,7 +180,8 @@ class Sampling(OwnDraws):
             Further values that are taken for missing.
 
         n_gibbs_steps : int, default=100
-            Gibbs steps of a chain of every row, the first half of them a warm-up.
+            Gibbs steps of a chain of every row that lacks something, the first half of
+            them a warm-up.
 
         method : {"mean", "sample"}, default="mean"
             "mean" fills in conditional means (the likeliest category where a column

@@ -222,7 +222,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         run = Run(self._trainer(rows), division, tempered=self._tempered())
         if drawn:
             drawn.sweep(self._layers_of(run.trainer.parameters()), N_FIRST_SWEEPS)
-        rates = np.full(run.n_batches, self._rate())
+        rates = np.full(run.n_batches, self._rate_of_a_pass())
         with keeping(self, run):
             train_epoch(self, run, rates, self.average, machine_in_words)
         return self
@@ -257,6 +257,10 @@ class Trained(CallbackSupportMixin, TransformerMixin):
 
     def _check_parameters(self):
         check_parameters(self)
+
+    def _rate_of_a_pass(self):
+        """Learning rate of `partial_fit`."""
+        return self._rate()
 
     def _rate(self):
         """Learning rate that training begins with."""

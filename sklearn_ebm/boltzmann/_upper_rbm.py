@@ -14,8 +14,9 @@ from .rbm import RBM
 
 # Rows of states that are drawn at a time: no longer than an interrupt may wait.
 CHUNK = 4096
-# Learning rate, where none is given, of what begins as a good model.
-TURNED_RATE = 0.003
+# Learning rate, where none is given, of what begins as a good model; and of what begins
+# as one that a pass of `partial_fit` has left, and has to learn with it.
+TURNED_RATE, TURNED_RATE_OF_A_PASS = 0.003, 0.01
 
 
 class DrawnStates:
@@ -73,9 +74,14 @@ class UpperRBM(RBM):
         return self.learning_rate_schedule or "linear"
 
     def _rate(self):
-        if self.learning_rate is None and self.below is not None:
-            return TURNED_RATE
-        return super()._rate()
+        return TURNED_RATE if self._turned_by_default else super()._rate()
+
+    def _rate_of_a_pass(self):
+        return TURNED_RATE_OF_A_PASS if self._turned_by_default else super()._rate()
+
+    @property
+    def _turned_by_default(self):
+        return self.learning_rate is None and self.below is not None
 
     def _check_training(self, X, drawn, goes_on):
         states, rows = super()._check_training(X, drawn, goes_on)

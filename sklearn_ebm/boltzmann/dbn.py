@@ -61,8 +61,8 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
     learning_rate : float, tuple of float or None, default=None
         Size of a step along the gradient of the mean log-likelihood (in nats) of
         a minibatch; in a tuple one for every layer, from the bottom up. None is what
-        it is in `RBM` (0.1 for hidden layers), and 0.003 for machines that start as the
-        one below turned upside down.
+        it is in `RBM` (0.1 for hidden layers), and 0.003 (in `partial_fit` 0.01) for
+        machines that start as the one below turned upside down.
 
     batch_size : int, default=10
         Number of rows in a minibatch.

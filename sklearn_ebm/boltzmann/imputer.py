@@ -92,7 +92,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         are fewer than 30 rows a feature, but no fewer than 30.
 
     n_chains : int or None, default=100
-        Number of persistent chains of the training; None means `batch_size`.
+        Number of persistent chains of the training; None is what it means in `RBM`.
 
     weight_decay : float, default=0.01
         Strength of the L2 penalty on the weights.

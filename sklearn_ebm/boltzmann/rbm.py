@@ -16,7 +16,8 @@ class RBM(UnitsRBM):
     U and V say what the units are [1]_. Gaussian visible units have means b and
     variances of their own, ``E(v, h) = sum (v - b)^2 / (2 variance) + V(h) - c.h -
     (v / variance).W.h``. Trained like `BernoulliRBM`, which is this model with
-    Bernoulli units in both layers; with them it is the same model, bit for bit.
+    Bernoulli units in both layers: with the same `n_iter`, `n_chains` and
+    `learning_rate_schedule`, whose defaults differ, it is the same, bit for bit.
 
     Parameters
     ----------
@@ -58,9 +59,10 @@ class RBM(UnitsRBM):
         Number of rows in a minibatch.
 
     n_iter : int or None, default=None
-        Number of epochs: passes over the training data. None takes 30, and up to 100
-        of few rows; if there are "poisson" or "relu" features 10 to 60, and if there
-        are "gaussian" ones 10 to 400 (see `GaussianRBM`).
+        Number of epochs: passes over the training data. None takes 100 of up to 1 000
+        rows, fewer of more rows or where a feature has fewer than thirty, and at least
+        30; if there are "poisson" or "relu" features 10 to 60, and if there are
+        "gaussian" ones 10 to 400 (see `GaussianRBM`).
 
     verbose : int, default=0
         If not 0, print a line an epoch. Never changes the model.
