@@ -3,9 +3,9 @@
     python benchmarks/quality_unbounded.py [--mnist mnist.npz] [--debd PATH/debd]
     python benchmarks/quality_unbounded.py --rate 0.1
 
-Log-likelihoods of the rows that were trained on (nats a row) after ten epochs of `RBM`
-with hidden "gaussian", "relu" and "poisson" units and all other defaults, a number for
-each of three seeds, beside independent features and hidden bits. Those of up to 14
+Log-likelihoods of the rows that were trained on (nats a row) by `RBM` with hidden
+"gaussian", "relu" and "poisson" units and all other defaults, a number for each of
+three seeds, beside independent features and hidden bits. Those of up to 14
 features are exact; of others the lower one of forward and reverse annealed importance
 sampling with 500 temperatures. --rate takes a learning rate in place of the default.
 
