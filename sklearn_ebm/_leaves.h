@@ -149,6 +149,7 @@ INLINE uint32_t NAME(mask_bits)(IV m)
 #include "_leaves_sums.h"
 #include "_leaves_units.h"
 #include "_leaves_draws.h"
+#include "_leaves_rectified.h"
 #include "_leaves_update.h"
 #include "_leaves_scores.h"
 #if DOUBLE
@@ -176,7 +177,8 @@ static const Leaves NAME(leaves) = {
     LEAF(project), LEAF(weigh_rows), LEAF(feature_sums), LEAF(update_panels),
     LEAF(visible_step), LEAF(nonzero_bits), LEAF(enter_range), LEAF(temper), LEAF(gain),
     LEAF(start_gains), LEAF(end_gains), LEAF(softplus_sum), LEAF(flip_logits),
-    LEAF(shift_logits), LEAF(uniforms), LEAF(normals), LEAF(exponential),
+    LEAF(shift_logits), LEAF(uniforms), LEAF(normals), LEAF(exponential), LEAF(counts),
+    LEAF(rectified_means), LEAF(rectified_logs), LEAF(rectified_draws),
     LEAF(step_row), LEAF(share_rows), LEAF(scale_row), LEAF(list_changes),
     LEAF(class_means), LEAF(add_lists), LEAF(add_scaled), LEAF(ascend),
     LEAF(sources),

@@ -37,6 +37,24 @@ INLINE V NAME(log)(V x)
     return n * (REAL)0.69314718055994531 + y * (REAL)2;
 }
 
+/* sqrt(x), rounded correctly everywhere. */
+INLINE V NAME(root)(V x)
+{
+#if !defined(VECTORS)
+    return DOUBLE ? (V)sqrt(x) : (V)sqrtf(x);
+#elif defined(X86) && VB == 64
+    return DOUBLE ? (V)_mm512_sqrt_pd((__m512d)x) : (V)_mm512_sqrt_ps((__m512)x);
+#elif defined(X86) && VB == 32
+    return DOUBLE ? (V)_mm256_sqrt_pd((__m256d)x) : (V)_mm256_sqrt_ps((__m256)x);
+#elif defined(X86)
+    return DOUBLE ? (V)_mm_sqrt_pd((__m128d)x) : (V)_mm_sqrt_ps((__m128)x);
+#else
+    for (int k = 0; k < LANES; k++)
+        x[k] = DOUBLE ? (REAL)sqrt(x[k]) : (REAL)sqrtf((float)x[k]);
+    return x;
+#endif
+}
+
 /* Sine and cosine of |x| <= pi / 4. */
 INLINE V NAME(sine)(V x)
 {
@@ -105,9 +123,21 @@ static void NAME(uniforms)(char *out, ptrdiff_t n_panels, uint64_t key,
     }
 }
 
-/* A row of n_panels panels of standard normal numbers (Box and Muller); room for
-   two more.  Of the words for an angle two bits choose the quarter of the
+/* Cosine and sine of random angles.  Of the words two bits choose the quarter of the
    circle, and others the place in it. */
+INLINE void NAME(on_circle)(IV word, V *cosine, V *sine)
+{
+    const V angle = (NAME(fraction)(word) - (REAL)0.5) * (REAL)1.5707963267948966;
+    const V s = NAME(sine)(angle), c = NAME(cosine)(angle);
+    const int top = (int)(8 * sizeof(REAL)) - 1;
+    const IV turn = word >> top, back = (word << 1) >> top;
+    const V a = SELECT(turn, -s, c), b = SELECT(turn, c, s);
+    *cosine = SELECT(back, -a, a);
+    *sine = SELECT(back, -b, b);
+}
+
+/* A row of n_panels panels of standard normal numbers (Box and Muller); room for
+   two more. */
 static void NAME(normals)(char *out, ptrdiff_t n_panels, uint64_t key,
                           uint64_t step, uint32_t row, uint32_t purpose)
 {
@@ -118,18 +148,39 @@ static void NAME(normals)(char *out, ptrdiff_t n_panels, uint64_t key,
             IV first, second;
             memcpy(&first, x, sizeof first);
             memcpy(&second, y, sizeof second);
-            const V square = NAME(log)(NAME(fraction)(first)) * (REAL)-2;
-            /* Vectors have no square root. */
-            const V r = NAME(exp)(NAME(log)(square) * (REAL)0.5);
-            const V angle = (NAME(fraction)(second) - (REAL)0.5)
-                * (REAL)1.5707963267948966;
-            const V s = NAME(sine)(angle) * r, c = NAME(cosine)(angle) * r;
-            const int top = (int)(8 * sizeof(REAL)) - 1;
-            const IV turn = second >> top, back = (second << 1) >> top;
-            const V a = SELECT(turn, -s, c), b = SELECT(turn, c, s);
-            *x = SELECT(back, -a, a);
-            *y = SELECT(back, -b, b);
+            const V r =
+                NAME(root)(NAME(log)(NAME(fraction)(first)) * (REAL)-2);
+            V cosine, sine;
+            NAME(on_circle)(second, &cosine, &sine);
+            *x = r * cosine;
+            *y = r * sine;
         }
+}
+
+#define LARGEST_SMALL_MEAN 16 /* from which on it pays to begin at the likeliest count */
+
+/* Poisson means -> counts, in place, for n panel rows: the smallest whose distribution
+   function exceeds u.  Larger means are only negated.  (uniforms need not be aligned.) */
+static void NAME(counts)(char *means, const char *uniforms, ptrdiff_t n)
+{
+    /* Of counts beyond the mean that are less likely the first one is taken: rounding may
+       leave a rest of u. */
+    const V least = SPLAT((REAL)0.5 / ((INT)1 << MANTISSA_BITS));
+    for (ptrdiff_t k = 0; k < n * NV; k++) {
+        V *x = (V *)means + k, u, count = SPLAT(0);
+        memcpy(&u, uniforms + k * (ptrdiff_t)sizeof u, sizeof u);
+        const V mean = *x, small = SMALLER(mean, SPLAT(LARGEST_SMALL_MEAN));
+        V p = NAME(exp)(-small);
+        u = SELECT(mean < (REAL)LARGEST_SMALL_MEAN, u, SPLAT(0));
+        while (BITS_WHERE(p, LE, u)) {
+            const IV on = (IV)(p <= u);
+            u = SELECT(on, u - p, u);
+            count = SELECT(on, count + (REAL)1, count);
+            p = SELECT(on, p * (mean / count), p);
+            u = SELECT(p < least, SPLAT(0), u);
+        }
+        *x = SELECT(mean < (REAL)LARGEST_SMALL_MEAN, count, -mean);
+    }
 }
 
 /* x -> exp(x), in place, for n panel rows; what is beyond EXP_LIMIT counts as

@@ -4,24 +4,6 @@
 
 #define FLUSH_ROWS 64 /* rows between two look-ups of a logarithm */
 
-/* sqrt(x), rounded correctly everywhere. */
-INLINE V NAME(root)(V x)
-{
-#if !defined(VECTORS)
-    return DOUBLE ? (V)sqrt(x) : (V)sqrtf(x);
-#elif defined(X86) && VB == 64
-    return DOUBLE ? (V)_mm512_sqrt_pd((__m512d)x) : (V)_mm512_sqrt_ps((__m512)x);
-#elif defined(X86) && VB == 32
-    return DOUBLE ? (V)_mm256_sqrt_pd((__m256d)x) : (V)_mm256_sqrt_ps((__m256)x);
-#elif defined(X86)
-    return DOUBLE ? (V)_mm_sqrt_pd((__m128d)x) : (V)_mm_sqrt_ps((__m128)x);
-#else
-    for (int k = 0; k < LANES; k++)
-        x[k] = DOUBLE ? (REAL)sqrt(x[k]) : (REAL)sqrtf((float)x[k]);
-    return x;
-#endif
-}
-
 /* What a vector of sources gives at y: the energy is linear + weight log(factor),
    without its constant, where only the kind and the shape say what weight is. */
 typedef struct {

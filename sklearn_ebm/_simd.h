@@ -209,6 +209,11 @@ typedef struct {
     void (*uniforms)(char *, ptrdiff_t, uint64_t, uint64_t, uint32_t, uint32_t);
     void (*normals)(char *, ptrdiff_t, uint64_t, uint64_t, uint32_t, uint32_t);
     void (*exponential)(char *, ptrdiff_t);
+    void (*counts)(char *, const char *, ptrdiff_t);
+    void (*rectified_means)(char *, ptrdiff_t);
+    void (*rectified_logs)(char *, ptrdiff_t);
+    void (*rectified_draws)(char *, ptrdiff_t, uint64_t, uint64_t, uint32_t, uint32_t,
+                            ptrdiff_t, ptrdiff_t);
     void (*step_row)(RowUpdate *);
     void (*share_rows)(char *, ptrdiff_t, ptrdiff_t, ptrdiff_t, double, char *);
     void (*scale_row)(RowUpdate *, const char *);

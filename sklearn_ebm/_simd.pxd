@@ -248,6 +248,13 @@ cdef extern from "_simd.h" nogil:
             uint32_t row, uint32_t purpose,
         ) noexcept nogil
         void (*exponential)(char *values, Py_ssize_t n) noexcept nogil
+        void (*counts)(char *means, const char *uniforms, Py_ssize_t n) noexcept nogil
+        void (*rectified_means)(char *fields, Py_ssize_t n) noexcept nogil
+        void (*rectified_logs)(char *fields, Py_ssize_t n) noexcept nogil
+        void (*rectified_draws)(
+            char *fields, Py_ssize_t n_panels, uint64_t key, uint64_t step,
+            uint32_t row, uint32_t purpose, Py_ssize_t first, Py_ssize_t stride,
+        ) noexcept nogil
         void (*step_row)(RowUpdate *update) noexcept nogil
         void (*share_rows)(
             char *rows, Py_ssize_t stride, Py_ssize_t n_rows, Py_ssize_t n_panels,

@@ -17,7 +17,7 @@ import numpy as np
 from cython.parallel cimport parallel
 from libc.math cimport M_PI, cosh, exp, fabs, floor, lgamma, log, sqrt
 from libc.string cimport memcpy
-from scipy.special.cython_special cimport erfcx, log_ndtr, ndtri, ndtri_exp
+from scipy.special.cython_special cimport ndtri
 
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport address, aligned
@@ -82,7 +82,7 @@ cdef class Units:
             start += n
             if kind == GAUSSIAN:
                 self.draws_normals = True
-            else:
+            elif kind != RELU:
                 self.draws_uniforms = True
         self.n_units = start
         self.mean = self._column("mean")
@@ -131,41 +131,12 @@ cdef class Units:
 # ---- Single units ----
 
 
-cdef double relu_log_partition(double x) noexcept nogil:
-    if x < 0:  # No difference of large numbers: x * x / 2 is in both terms.
-        return log(sqrt(M_PI / 2) * erfcx(-x / sqrt(2.0)))
-    return 0.5 * x * x + 0.5 * LOG_2_PI + log_ndtr(x)
-
-
-cdef double relu_mean(double x) noexcept nogil:
-    # Far below zero the sum would lose all digits: Mills' ratio, expanded.
+cdef double rectified_variance(double x, double mean) noexcept nogil:
     cdef double t
-    if x < -30:
-        t = 1 / (x * x)
-        return -(1 - t * (2 - t * (10 - t * (74 - t * 706)))) / x
-    return x + exp(-0.5 * x * x - 0.5 * LOG_2_PI - log_ndtr(x))
-
-
-cdef double relu_variance(double x) noexcept nogil:
-    cdef double mean, t
-    if x < -30:
+    if x < -30:  # Far below zero the difference would lose all digits.
         t = 1 / (x * x)
         return t * (1 - t * (6 - t * (50 - t * 518)))
-    mean = relu_mean(x)
     return 1 - (mean - x) * mean
-
-
-cdef double relu_draw(double x, double u) noexcept nogil:
-    """The s with P(S > s) = u."""
-    cdef double least
-    if x != x:  # (The largest of 0 and NaN would be 0.)
-        return x
-    if x < -1e5:
-        # log P(S > s) = x s - s^2 / 2, less the logarithm of 1 - s / x. (Below, the
-        # difference of two large numbers would be all rounding.)
-        least = -2 * log(u)
-        return least / (sqrt(x * x + least) - x)
-    return max(0.0, x - ndtri_exp(log(u) + log_ndtr(x)))
 
 
 cdef double large_poisson_draw(double mean, double u) noexcept nogil:
@@ -183,15 +154,12 @@ cdef double large_poisson_draw(double mean, double u) noexcept nogil:
     )
 
 
-cdef double poisson_draw(double x, double u) noexcept nogil:
+cdef double poisson_draw(double mean, double u) noexcept nogil:
     """Take the probabilities of counts from u, from the likeliest outwards."""
-    cdef double mean = exp(min(x, MOST_POISSON))
-    if mean != mean:  # (It has no mode: no integer is NaN.)
-        return mean
     if mean > LARGE_POISSON:
         return large_poisson_draw(mean, u)
     cdef double mode = <double> <long long> mean
-    cdef double up = exp(mode * log(mean) - mean - lgamma(mode + 1)) if mean else 1
+    cdef double up = exp(mode * log(mean) - mean - lgamma(mode + 1))
     cdef double down = up, k = mode, j = mode
     u -= up
     while u >= 0 and (up > 1e-300 or (down > 1e-300 and j > 0)):
@@ -259,8 +227,7 @@ cdef void group_means(
         for k in range(n):
             x[k] = <real> (mean[g.start + k] + variance[g.start + k] * x[k])
     elif g.kind == RELU:
-        for k in range(n):
-            x[k] = <real> relu_mean(x[k])
+        leaves.rectified_means(<char *> x, n_panels)
     elif g.kind == POISSON:
         for k in range(n):
             x[k] = min(x[k], <real> MOST_POISSON)
@@ -269,11 +236,12 @@ cdef void group_means(
 
 cdef void group_draws(
     const Group *g, const Leaves *leaves, real *x, const double *mean,
-    const double *variance, const double *deviation, const real *uniforms,
-    const real *normals,
+    const double *variance, const double *deviation, const Noise *noise,
+    Py_ssize_t n_units, const real *uniforms, const real *normals,
 ) noexcept nogil:
     """Fields -> states for the columns of a group, which start at x.
 
+    n_units : of the layer
     uniforms, normals : random numbers for these columns.
     """
     cdef Py_ssize_t n = g.stop - g.start, k, b, chosen
@@ -305,11 +273,17 @@ cdef void group_draws(
                 + deviation[g.start + k] * normals[k]
             )
     elif g.kind == RELU:
-        for k in range(n):
-            x[k] = <real> relu_draw(x[k], uniforms[k])
+        # (A group has no more panels than columns.)
+        leaves.rectified_draws(
+            <char *> x, n_panels_of(n, leaves), noise.key, noise.step, noise.row,
+            noise.purpose, g.start, n_units,
+        )
     elif g.kind == POISSON:
+        group_means(g, leaves, x, mean, variance)
+        leaves.counts(<char *> x, <const char *> uniforms, n_panels_of(n, leaves))
         for k in range(n):
-            x[k] = <real> poisson_draw(x[k], uniforms[k])
+            if x[k] < 0:
+                x[k] = <real> poisson_draw(-x[k], uniforms[k])
 
 
 cdef void _row(
@@ -343,8 +317,8 @@ cdef void _row(
             group_means(g, leaves, part, units.mean, units.variance)
         else:
             group_draws(
-                g, leaves, part, units.mean, units.variance, units.deviation,
-                uniforms + g.start, normals + g.start,
+                g, leaves, part, units.mean, units.variance, units.deviation, noise,
+                units.n_units, uniforms + g.start, normals + g.start,
             )
         if units.n_groups > 1:
             memcpy(row + g.start, part, (g.stop - g.start) * sizeof(real))
@@ -402,6 +376,9 @@ cdef double _log_partition(
             for i in range(g.start, g.stop):
                 total += fabs(<double> row[i])
             continue
+        if g.kind == RELU or g.kind == POISSON:
+            total += _unbounded_sum(doubles, row, g)
+            continue
         for b in range((g.stop - g.start) // g.size):
             i = g.start + b * g.size
             x = row[i]
@@ -410,10 +387,39 @@ cdef double _log_partition(
                 total += most + log(part)
             elif g.kind == GAUSSIAN:
                 total += units.mean[i] * x + 0.5 * units.variance[i] * x * x
-            elif g.kind == RELU:
-                total += relu_log_partition(x)
-            elif g.kind == POISSON:
-                total += exp(min(x, MOST_POISSON))
+    return total
+
+
+cdef int _take(
+    const real *row, Py_ssize_t start, Py_ssize_t stop, double *x
+) noexcept nogil:
+    """Copy numbers of row[start:stop], as many as there is room for in x."""
+    cdef int n = <int> min(stop - start, <Py_ssize_t> SOFTPLUS_NUMBERS), k
+    for k in range(n):
+        x[k] = row[start + k]
+    return n
+
+
+cdef double _unbounded_sum(
+    const Leaves *doubles, const real *row, const Group *g
+) noexcept nogil:
+    """Sum of the log partition functions of rectified units or of counts."""
+    cdef char memory[SOFTPLUS_BYTES]
+    cdef double *x = softplus_room(memory)
+    cdef double total = 0
+    cdef Py_ssize_t i = g.start
+    cdef int n, k
+    while i < g.stop:
+        n = _take(row, i, g.stop, x)
+        if g.kind == RELU:
+            doubles.rectified_logs(<char *> x, n_panels_of(n, doubles))
+        else:
+            for k in range(n):
+                x[k] = min(x[k], MOST_POISSON)
+            doubles.exponential(<char *> x, n_panels_of(n, doubles))
+        for k in range(n):
+            total += x[k]
+        i += n
     return total
 
 
@@ -426,14 +432,15 @@ cdef double _softplus_sum(
     cdef char memory[SOFTPLUS_BYTES]
     cdef double *x = softplus_room(memory)
     cdef double total = 0
-    cdef Py_ssize_t i, block, most = SOFTPLUS_NUMBERS
+    cdef Py_ssize_t i = start
     cdef int n, k
-    for block in range((stop - start + most - 1) // most):
-        i = start + block * most
-        n = <int> min(stop - i, most)
-        for k in range(n):
-            x[k] = -2 * fabs(<double> row[i + k]) if tail else row[i + k]
+    while i < stop:
+        n = _take(row, i, stop, x)
+        if tail:
+            for k in range(n):
+                x[k] = -2 * fabs(x[k])
         total += softplus_of(doubles, x, n)
+        i += n
     return total
 
 
@@ -467,7 +474,24 @@ cdef double row_energy(Units units, const real *row) noexcept nogil:
     return total
 
 
-cdef void row_variances(Units units, real *row) noexcept nogil:
+cdef void _rectified_variances(
+    const Leaves *doubles, real *row, const Group *g
+) noexcept nogil:
+    cdef char memory[SOFTPLUS_BYTES]
+    cdef double *mean = softplus_room(memory)
+    cdef Py_ssize_t i = g.start
+    cdef int n, k
+    while i < g.stop:
+        n = _take(row, i, g.stop, mean)
+        doubles.rectified_means(<char *> mean, n_panels_of(n, doubles))
+        for k in range(n):
+            row[i + k] = <real> rectified_variance(row[i + k], mean[k])
+        i += n
+
+
+cdef void row_variances(
+    Units units, const Leaves *doubles, real *row
+) noexcept nogil:
     """Fields -> variances of the units, in place."""
     cdef Group *g
     cdef int k
@@ -475,6 +499,9 @@ cdef void row_variances(Units units, real *row) noexcept nogil:
     cdef double x, most, part
     for k in range(units.n_groups):
         g = &units.groups[k]
+        if g.kind == RELU:
+            _rectified_variances(doubles, row, g)
+            continue
         for b in range((g.stop - g.start) // g.size):
             i = g.start + b * g.size
             x = row[i]
@@ -489,8 +516,6 @@ cdef void row_variances(Units units, real *row) noexcept nogil:
                     row[j] = <real> (x * (1 - x))
             elif g.kind == GAUSSIAN:
                 row[i] = <real> units.variance[i]
-            elif g.kind == RELU:
-                row[i] = <real> relu_variance(x)
             elif g.kind == POISSON:
                 row[i] = <real> exp(min(x, MOST_POISSON))
 
@@ -553,7 +578,7 @@ cdef void _evaluate_row(
     noise.row = number
     memcpy(row, x, units.n_units * sizeof(real))
     if wanted == VARIANCES:
-        row_variances(units, <real *> row)
+        row_variances(units, select_leaves(sizeof(double)), <real *> row)
     else:
         _row(
             units, leaves, <real *> row, &noise if wanted == DRAWS else NULL,

@@ -1245,8 +1245,8 @@ MUTATIONS = [
     Mutation(
         "units: spins are bits of the same field",
         "_units.pyx",
-        "x[k] = -2 * fabs(<double> row[i + k]) if tail else row[i + k]",
-        "x[k] = -fabs(<double> row[i + k]) if tail else row[i + k]",
+        "x[k] = -2 * fabs(x[k])",
+        "x[k] = -fabs(x[k])",
         tests=("tests/test_units.py",),
     ),
     Mutation(
@@ -1893,10 +1893,31 @@ MUTATIONS = [
         tests=("tests/test_units.py",),
     ),
     Mutation(
-        "units: normalisers of rectified ones lack a constant",
+        "units: normalisers of rectified ones lack their square",
+        "_leaves_rectified.h",
+        "*x * *x * (REAL)0.5 + log",
+        "log",
+        tests=("tests/test_units.py",),
+    ),
+    Mutation(
+        "units: proposals for rectified ones are accepted less often",
+        "_leaves_rectified.h",
+        "distance * distance * (REAL)0.5",
+        "distance * distance",
+        tests=("tests/test_units.py",),
+    ),
+    Mutation(
+        "units: two groups of rectified ones draw alike",
         "_units.pyx",
-        "return 0.5 * x * x + 0.5 * LOG_2_PI + log_ndtr(x)",
-        "return 0.5 * x * x + log_ndtr(x)",
+        "noise.purpose, g.start, n_units,",
+        "noise.purpose, 0, n_units,",
+        tests=("tests/test_units.py",),
+    ),
+    Mutation(
+        "units: small counts are one too many",
+        "_leaves_draws.h",
+        "V p = NAME(exp)(-small);",
+        "V p = NAME(exp)(-small) * small;",
         tests=("tests/test_units.py",),
     ),
     Mutation(

@@ -20,8 +20,8 @@ from reference import (
 )
 from sklearn_ebm._units import Kind, Wanted, evaluate
 
-# Makes the normal numbers of a row others than its uniform ones.
-NORMAL = 64
+# Make the numbers of a row others than its uniform ones.
+NORMAL, RECTIFIED = 64, 32
 PANEL_BYTES = 64
 
 
@@ -32,10 +32,10 @@ def _rounded_up(n, size):
     return -(-n // size) * size
 
 
-def row_words(n_rows, n_columns, dtype, *, key, step=0, purpose=0, row0=0):
+def row_words(n_rows, n_columns, dtype, *, key, step=0, purpose=0, row0=0, block0=0):
     """A random integer for every column, of as many bits as a number."""
     size = np.dtype(dtype).itemsize
-    blocks = np.arange(_rounded_up(n_columns * size, 16) // 16)
+    blocks = block0 + np.arange(_rounded_up(n_columns * size, 16) // 16)
     # (A row counts where those of bits count columns.)
     words = random_words(row0 + np.arange(n_rows), blocks, step, purpose, key)
     words = words.swapaxes(0, 1).reshape(n_rows, -1).astype(np.uint64)
@@ -54,6 +54,13 @@ def row_uniforms(n_rows, n_columns, dtype, **counter):
     return fraction(row_words(n_rows, n_columns, dtype, **counter), dtype)
 
 
+def _angle(words, dtype):
+    n_bits = np.uint64(8 * np.dtype(dtype).itemsize)
+    turn, back = (words >> (n_bits - np.uint64(k)) & np.uint64(1) for k in (1, 2))
+    place = (fraction(words, dtype) - 0.5) * np.pi / 2
+    return place + np.pi / 2 * turn + np.pi * back
+
+
 def row_normals(n_rows, n_columns, dtype, *, purpose=0, **counter):
     """Box and Muller, of the words of two neighbouring panels."""
     lanes = PANEL_BYTES // np.dtype(dtype).itemsize
@@ -61,12 +68,44 @@ def row_normals(n_rows, n_columns, dtype, *, purpose=0, **counter):
     words = row_words(n_rows, n, dtype, purpose=purpose | NORMAL, **counter)
     first, second = np.moveaxis(words.reshape(n_rows, -1, 2, lanes), 2, 0)
     radius = np.sqrt(-2 * np.log(fraction(first, dtype)))
-    angle = (fraction(second, dtype) - 0.5) * np.pi / 2
-    n_bits = np.uint64(8 * np.dtype(dtype).itemsize)
-    turn, back = (second >> (n_bits - np.uint64(k)) & np.uint64(1) for k in (1, 2))
-    angle = angle + np.pi / 2 * turn + np.pi * back
+    angle = _angle(second, dtype)
     pair = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=2)
     return pair.reshape(n_rows, n)[:, :n_columns]
+
+
+def row_rectified(fields, dtype, start, n_units, *, purpose=0, **counter):
+    """States of rectified units, which are columns from `start` on of a layer.
+
+    Proposals until one is accepted: normal numbers, or exponential ones with Robert's
+    rate (Statistics and Computing 5, 1995).
+    """
+    n_rows, n = fields.shape
+    lanes = PANEL_BYTES // np.dtype(dtype).itemsize
+    x = np.float64(fields)
+    rate = (np.sqrt(x * x + 4) - x) / 2
+    states = np.full(x.shape, -1.0)
+    turn = 0
+    while (states < 0).any():
+        panels = []
+        for p in range(-(-n // lanes)):
+            place = 8 * (start + p + turn * n_units)
+            panels.append(
+                row_words(
+                    n_rows, 2 * lanes, dtype, purpose=purpose | RECTIFIED,
+                    block0=place, **counter,
+                )
+            )  # fmt: skip
+        words = np.stack(panels, axis=1).reshape(n_rows, -1, 2, lanes)
+        first, second = words.swapaxes(1, 2).reshape(n_rows, 2, -1).swapaxes(0, 1)
+        first, second = first[:, :n], second[:, :n]
+        e = -np.log(fraction(first, dtype))
+        s = e / rate
+        accepted = np.exp(-((s + -x - rate) ** 2) / 2) >= fraction(second, dtype)
+        normal = x + np.sqrt(2 * e) * np.cos(_angle(second, dtype))
+        proposed = np.where(x < 0.5, np.where(accepted, s, -1), normal)
+        states = np.where(states < 0, proposed, states)
+        turn += 1
+    return states
 
 
 # ---- Single units ----

@@ -5,7 +5,7 @@ import hashlib
 
 import numpy as np
 import pytest
-from scipy.special import expit, log_ndtr, logsumexp, ndtr, softmax
+from scipy.special import erfcx, expit, log_ndtr, logsumexp, ndtr, softmax
 from scipy.stats import chi2, kstest, norm, poisson
 from threadpoolctl import threadpool_limits
 
@@ -192,6 +192,33 @@ def test_rectified_units_keep_their_digits():
     np.testing.assert_allclose(ReLU().log_partition(rows), log_z, rtol=1e-12)
 
 
+@floats
+def test_means_of_rectified_units_are_right_to_an_ulp_or_two(dtype):
+    t = np.r_[np.linspace(0, 40, 2001), np.geomspace(40, 1e6, 50)].astype(dtype)
+    # The mean at -t is 1 / (t + 2 / (t + 3 / ...)), where nothing cancels; near 0,
+    # where this converges slowly, it is the inverse of Mills' ratio less t.
+    exact = np.float64(t)
+    wanted = 1 / (np.sqrt(np.pi / 2) * erfcx(exact / np.sqrt(2))) - exact
+    far, fraction = exact[exact > 0.5], 0.0
+    for k in range(3000, 0, -1):
+        fraction = k / (far + fraction)
+    wanted[exact > 0.5] = fraction
+    found = ReLU().mean(-t[:, np.newaxis])[:, 0]
+    eps = np.finfo(dtype).eps
+    np.testing.assert_allclose(found, wanted, rtol=6 * eps)
+    if dtype == np.float64:
+        np.testing.assert_allclose(
+            ReLU().log_partition(-t[:, np.newaxis]),
+            -np.log(wanted + t), rtol=6 * eps, atol=6 * eps,
+        )  # fmt: skip
+        np.testing.assert_allclose(
+            ReLU().log_partition(t[:, np.newaxis]),
+            t * t / 2 + np.log(2 * np.pi) / 2 + log_ndtr(t), rtol=6 * eps,
+        )  # fmt: skip
+    above = exact + norm.pdf(exact) / ndtr(exact)
+    np.testing.assert_allclose(ReLU().mean(t[:, np.newaxis])[:, 0], above, rtol=6 * eps)
+
+
 @every_unit
 def test_float32_means_are_close(name):
     unit, n = UNITS[name]
@@ -259,15 +286,41 @@ def test_draws_take_the_uniform_numbers_of_their_column(n, dtype):
     np.testing.assert_array_equal(drawn, uniforms < means)
     drawn, means = drawn_and_means(Spin())
     np.testing.assert_array_equal(drawn, np.where(2 * uniforms - 1 < means, 1, -1))
-    drawn, _ = drawn_and_means(ReLU())
-    upper = ndtr(np.float64(x) - drawn) / ndtr(np.float64(x))
-    np.testing.assert_allclose(
-        upper, uniforms, rtol=1e-5 if dtype == np.float32 else 1e-9
-    )
     drawn, means = drawn_and_means(Categorical(n))
     chosen = (uniforms[:, :1] >= means.cumsum(axis=1)[:, :-1]).sum(axis=1)
     assert (drawn.argmax(axis=1) == chosen).mean() > (0.9 if n > 1 else 0)
     np.testing.assert_array_equal(drawn.sum(axis=1), 1)
+
+
+@floats
+@pytest.mark.parametrize("mean", [0.01, 0.7, 3.0, 11.0, 15.9])
+def test_counts_are_quantiles(mean, dtype):
+    counter = {"key": KEY, "step": 1, "purpose": 2, "row0": 0}
+    fields = np.full((4000, 7), np.log(mean), dtype)
+    found = evaluate(Poisson().kernel(7), fields, Wanted.DRAWS, **counter)
+    u = twin.row_uniforms(4000, 7, dtype, **counter)
+    wanted = poisson(np.exp(np.float64(fields[0, 0]))).ppf(u)
+    # To the count next to it, where rounding decides.
+    assert np.abs(found - wanted).max() <= 1
+    assert (found == wanted).mean() > (0.9999 if dtype == np.float32 else 1 - 1e-10)
+
+
+@floats
+@pytest.mark.parametrize("n", [1, 7, 16, 17, 37])
+def test_rectified_states_are_accepted_proposals(n, dtype):
+    # In a layer that has two groups of them, which draw by words of their own.
+    counter = {"key": KEY, "step": 2**33 + 5, "purpose": 2, "row0": 11}
+    layer = Mixed(((n, ReLU()), (3, Bernoulli()), (n, ReLU())))
+    n_units = 2 * n + 3
+    x = (3 * generator(604, n).normal(size=(40, n_units))).astype(dtype)
+    drawn = evaluate(layer.kernel(n_units), x, Wanted.DRAWS, **counter)
+    # (Where rounding decides what is accepted, the states are others.)
+    tolerance = 1e-5 if dtype == np.float32 else 1e-12
+    for start in (0, n + 3):
+        columns = slice(start, start + n)
+        wanted = twin.row_rectified(x[:, columns], dtype, start, n_units, **counter)
+        same = np.isclose(drawn[:, columns], wanted, tolerance, tolerance)
+        assert same.mean() > 0.99
 
 
 @floats
