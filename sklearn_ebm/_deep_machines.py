@@ -3,8 +3,10 @@
 import numpy as np
 from scipy.special import entr
 
-from ._machines import Machine, Way, chunks
+from ._machines import Machine, Way, chunks, parts
 from ._mean_field import MeanField
+from ._products import goes_by_lists
+from ._validation import dense
 from .layered import counted_from_origins, side_by_side, unfolded
 from .units import as_unit
 
@@ -60,8 +62,8 @@ class DeepMachine:
 
         Parameters
         ----------
-        X : ndarray of shape (n_rows, n_visible)
-            Visible units, in the dtype of the machine.
+        X : {ndarray, sparse matrix} of shape (n_rows, n_visible)
+            Visible units.
 
         Returns
         -------
@@ -73,7 +75,7 @@ class DeepMachine:
         """
         visible, *above = self.origins
         if visible.any():
-            X = (X - visible).astype(self.dtype)
+            X = (dense(X) - visible).astype(self.dtype)
         settled = self.field.settle(X)
         return tuple(
             (means + origin).astype(self.dtype) if origin.any() else means
@@ -93,7 +95,11 @@ class DeepMachine:
         means : list of ndarray of shape (n_rows, layer size)
             Of the hidden layers, from the bottom up.
         """
-        settled = [self.settle(chunk) for chunk in chunks(X, self.dtype)]
+        if goes_by_lists(X) and not self.origins[0].any():
+            pieces = parts(X, max(X.nnz // X.shape[0], max(self.sizes[1:])))
+        else:
+            pieces = chunks(X, self.dtype)
+        settled = [self.settle(piece) for piece in pieces]
         latent, odd = (np.vstack(side) for side in zip(*settled, strict=True))
         return unfolded(odd, latent, self.sizes[1:])
 

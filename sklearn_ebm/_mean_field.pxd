@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t
 
 from ._panels cimport Slabs
+from ._rows cimport Rows
 from ._simd cimport ActiveRows, Leaves
 from ._units cimport Units
 
@@ -67,10 +68,19 @@ cdef class MeanField:
         Py_ssize_t latent_bytes, char *odd_means, Py_ssize_t odd_bytes, Py_ssize_t n,
         char *room
     ) noexcept nogil
-    cdef void _begin(
-        self, Block *block, Side *odd, Side *latent, const char *seen,
-        Py_ssize_t seen_bytes
+    cdef void _settle_rows(
+        self, Rows rows, Py_ssize_t first, Py_ssize_t n, char *latent_means,
+        char *odd_means, char *room
     ) noexcept nogil
+    cdef void _read_block(
+        self, Block *block, Rows rows, Py_ssize_t first
+    ) noexcept nogil
+    cdef void _list_row(self, Block *block, Py_ssize_t r) noexcept nogil
+    cdef void _settle(
+        self, Block *block, Side *odd, Side *latent, char *latent_means,
+        Py_ssize_t latent_bytes, char *odd_means, Py_ssize_t odd_bytes
+    ) noexcept nogil
+    cdef void _begin(self, Block *block, Side *odd, Side *latent) noexcept nogil
     cdef void _count_twice(self, Block *block, const Side *odd) noexcept nogil
     cdef void _exchange(
         self, Block *block, const Side *says, const Side *odd, const Side *latent,

@@ -22,19 +22,16 @@
 import numpy as np
 
 from cython.parallel cimport parallel
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport Slabs, address, aligned
+from ._rows cimport Rows
 from ._simd cimport PANEL_BYTES, ActiveRows, select_leaves
 from ._units cimport Units, row_means
 
 from ._openmp import effective_n_threads
-
-ctypedef fused real:
-    float
-    double
 
 cdef enum:
     # Multiplications worth a second thread, which on a busy machine comes late.
@@ -159,55 +156,88 @@ cdef class MeanField:
         latent_means, odd_means : where the means go; odd_means may be NULL.
         """
         cdef Block block
-        cdef Side odd, latent, start
+        cdef Side odd, latent
         cdef Py_ssize_t r
-        cdef int _step
         self.lay_out(&block, &odd, &latent, room)
         block.n_rows = n
-        self._begin(&block, &odd, &latent, seen, seen_bytes)
-        self.hear(&odd, &block, self.even_rows, 0)
+        for r in range(n):
+            memcpy(block.row, seen + r * seen_bytes, self.n_given * self.itemsize)
+            self._list_row(&block, r)
+        self._settle(
+            &block, &odd, &latent, latent_means, latent_bytes, odd_means, odd_bytes
+        )
+
+    cdef void _read_block(
+        self, Block *block, Rows rows, Py_ssize_t first
+    ) noexcept nogil:
+        """List what is given by rows of data from `first` on."""
+        cdef ActiveRows *changes = &block.changes
+        cdef Py_ssize_t r, at
+        for r in range(block.n_rows):
+            if rows.indices == NULL:
+                rows.write(first + r, block.row)
+                self._list_row(block, r)
+                continue
+            at = r * changes.stride
+            # (Its bits go where nobody looks for them: a bit needs less than a number.)
+            changes.length[r] = rows._read_sparse(
+                first + r, <uint64_t *> block.blank, changes.index + at,
+                <char *> changes.value + at * self.itemsize,
+            )
+
+    cdef void _list_row(self, Block *block, Py_ssize_t r) noexcept nogil:
+        """List what of block.row is not zero, as the changes of row r."""
+        cdef Py_ssize_t given = self.n_given * self.itemsize
+        cdef Py_ssize_t n_bytes = whole_lines(given)
+        cdef Py_ssize_t at = r * block.changes.stride
+        cdef double moved
+        memset(block.row + given, 0, n_bytes - given)
+        memset(block.blank, 0, n_bytes)
+        block.changes.length[r] = self.leaves.list_changes(
+            block.row, block.blank, n_bytes // PANEL_BYTES, 0.0,
+            block.changes.index + at,
+            <char *> block.changes.value + at * self.itemsize, &moved,
+        )
+
+    cdef void _settle(
+        self, Block *block, Side *odd, Side *latent, char *latent_means,
+        Py_ssize_t latent_bytes, char *odd_means, Py_ssize_t odd_bytes,
+    ) noexcept nogil:
+        """Means given the units that block.changes lists."""
+        cdef Side start
+        cdef Py_ssize_t r
+        cdef int _step
+        self._begin(block, odd, latent)
+        self.hear(odd, block, self.even_rows, 0)
         if self.n_latent:
-            start = odd
+            start = odd[0]
             start.fields = block.start
-            self._count_twice(&block, &odd)
-            self._exchange(&block, &start, &odd, &latent, latent_means, latent_bytes)
+            self._count_twice(block, odd)
+            self._exchange(block, &start, odd, latent, latent_means, latent_bytes)
             for _step in range(self.n_steps):
-                self._exchange(&block, &odd, &odd, &latent, latent_means, latent_bytes)
-                if self._all_done(&block, &odd, &latent):
+                self._exchange(block, odd, odd, latent, latent_means, latent_bytes)
+                if self._all_done(block, odd, latent):
                     break
         if odd_means == NULL:
             return
-        for r in range(n):
+        for r in range(block.n_rows):
             memcpy(block.row, odd.fields + r * odd.n_bytes, odd.n_bytes)
             row_means(self.odd, self.leaves, block.row, block.room)
             memcpy(odd_means + r * odd_bytes, block.row, self.n_odd * self.itemsize)
 
-    cdef void _begin(
-        self, Block *block, Side *odd, Side *latent, const char *seen,
-        Py_ssize_t seen_bytes,
-    ) noexcept nogil:
-        """Fields are biases; changes are what is given."""
-        cdef Py_ssize_t given = self.n_given * self.itemsize, r, n = block.n_rows
-        cdef ActiveRows *changes = &block.changes
-        cdef double moved
+    cdef void _begin(self, Block *block, Side *odd, Side *latent) noexcept nogil:
+        """Fields are biases, and nothing has been told."""
+        cdef Py_ssize_t r, n = block.n_rows
         memset(block.done, 0, n * sizeof(int32_t))
         memset(odd.told, 0, n * odd.n_bytes)
         memset(latent.told, 0, n * latent.n_bytes)
         memset(latent.fields, 0, n * latent.n_bytes)
-        memset(block.row, 0, whole_lines(given))
         for r in range(n):
             odd.moved[r] = latent.moved[r] = 1.0
             memcpy(odd.fields + r * odd.n_bytes, self.odd_bias, odd.n_bytes)
             memcpy(
                 latent.fields + r * latent.n_bytes, self.latent_bias,
                 latent.n_units * self.itemsize,
-            )
-            memcpy(block.row, seen + r * seen_bytes, given)
-            memset(block.blank, 0, whole_lines(given))
-            changes.length[r] = self.leaves.list_changes(
-                block.row, block.blank, whole_lines(given) // PANEL_BYTES, 0.0,
-                changes.index + r * changes.stride,
-                <char *> changes.value + r * changes.stride * self.itemsize, &moved,
             )
 
     cdef void _count_twice(self, Block *block, const Side *odd) noexcept nogil:
@@ -287,12 +317,16 @@ cdef class MeanField:
                 side.fields + s * weights.widest * PANEL_BYTES, side.n_bytes,
             )
 
-    def settle(self, const real[:, ::1] seen):
-        """Means of latent and of odd units, given rows (n_rows, n_given)."""
-        cdef Py_ssize_t n_rows = seen.shape[0]
-        if seen.shape[1] != self.n_given or sizeof(real) != self.itemsize:
+    def settle(self, X):
+        """Means of latent and of odd units, given rows (n_rows, n_given).
+
+        X may be sparse, and of any type that data may have.
+        """
+        dtype = np.float32 if self.itemsize == 4 else np.float64
+        cdef Rows rows = Rows(X, dtype, scan=False)
+        cdef Py_ssize_t n_rows = rows.n_rows
+        if rows.n_columns != self.n_given:
             raise ValueError("rows do not fit")
-        dtype = np.float32 if real is float else np.float64
         latent_means = np.zeros((n_rows, self.n_latent), dtype)
         odd_means = np.zeros((n_rows, self.n_odd), dtype)
         if n_rows == 0:
@@ -316,14 +350,26 @@ cdef class MeanField:
                 bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
             ):
                 first = block * ROWS
-                self.settle_block(
-                    <const char *> &seen[first, 0], self.n_given * sizeof(real),
+                self._settle_rows(
+                    rows, first, min(ROWS, n_rows - first),
                     &latent[first, 0] if self.n_latent else no_latent,
-                    self.n_latent * sizeof(real), &odd[first, 0],
-                    self.n_odd * sizeof(real), min(ROWS, n_rows - first),
-                    scratch + thread * size,
+                    &odd[first, 0], scratch + thread * size,
                 )
         return latent_means, odd_means
+
+    cdef void _settle_rows(
+        self, Rows rows, Py_ssize_t first, Py_ssize_t n, char *latent_means,
+        char *odd_means, char *room,
+    ) noexcept nogil:
+        cdef Block block
+        cdef Side odd, latent
+        self.lay_out(&block, &odd, &latent, room)
+        block.n_rows = n
+        self._read_block(&block, rows, first)
+        self._settle(
+            &block, &odd, &latent, latent_means, self.n_latent * self.itemsize,
+            odd_means, self.n_odd * self.itemsize,
+        )
 
 
 cdef Py_ssize_t whole_lines(Py_ssize_t n_bytes) noexcept nogil:

@@ -1916,8 +1916,8 @@ MUTATIONS = [
     Mutation(
         "units: small counts are one too many",
         "_leaves_draws.h",
-        "V p = NAME(exp)(-small);",
-        "V p = NAME(exp)(-small) * small;",
+        "p * (mean / count)",
+        "p * mean",
         tests=("tests/test_units.py",),
     ),
     Mutation(

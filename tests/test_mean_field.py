@@ -5,6 +5,7 @@ from itertools import pairwise
 import joblib
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.special import entr
 from threadpoolctl import threadpool_limits
 
@@ -170,15 +171,29 @@ def test_every_instruction_set_gives_the_same_bits():
         assert printed.strip() == joblib.hash(everything())
 
 
-@pytest.mark.parametrize("columns, dtype", [(6, np.float64), (7, np.float32)])
-def test_rows_that_do_not_fit_are_refused(columns, dtype):
+@floats
+@every_size
+def test_rows_may_be_given_in_any_form(sizes, dtype):
+    seen, *rest = machine(sizes, dtype)
+    seen[generator(705).random(seen.shape) < 0.5] = 0
+    sparse = sp.csr_array(seen)
+    # (An entry that is zero is none.)
+    sparse.data[: len(sparse.data) // 3] = 0
+    seen = sparse.toarray()
+    dense = kernel(seen, *rest, 3)
+    for form in (sparse, np.asfortranarray(seen), seen[::-1].copy()[::-1]):
+        for x, y in zip(kernel(form, *rest, 3), dense, strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+def test_rows_that_do_not_fit_are_refused():
     seen, *rest = machine((5, 7, 3, 4))
     field = MeanField(
         Bernoulli().kernel(3), Bernoulli().kernel(4), np.float64, 7, n_steps=1,
         tolerance=0,
     ).set(*rest)  # fmt: skip
     with pytest.raises(ValueError, match="rows do not fit"):
-        field.settle(seen[:, :columns].astype(dtype))
+        field.settle(seen[:, :6])
 
 
 # ---- What mean field is ----

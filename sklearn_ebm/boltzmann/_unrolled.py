@@ -10,8 +10,10 @@ goes on from there.
 from itertools import pairwise
 
 import numpy as np
+import scipy.sparse as sp
 
 from .._deep_machines import DeepMachine
+from .._products import goes_by_lists
 from .._training import epochs_of
 from .._validation import dense
 from ..layered import Layered
@@ -152,11 +154,14 @@ class Augmented:
 
     def __getitem__(self, rows):
         if self.kept is None:
-            return self.machine.even(dense(self.X[rows], self.machine.dtype))
+            X = self.X[rows]
+            if not goes_by_lists(X):
+                return self.machine.even(dense(X, self.machine.dtype))
+            latent = self.machine.settle(X)[0]
+            return sp.hstack((X, sp.csr_array(latent)), "csr", latent.dtype)
         new = rows[~self.known[rows]]
         if len(new):
-            seen = dense(self.X[new], self.machine.dtype)
-            self.kept[new] = self.machine.settle(seen)[0]
+            self.kept[new] = self.machine.settle(self.X[new])[0]
             self.known[new] = True
         return np.hstack([dense(self.X[rows], self.machine.dtype), self.kept[rows]])
 
