@@ -38,6 +38,7 @@ from sklearn_ebm import (
     DBMTransformer,
     DBNClassifier,
     DBNRegressor,
+    _validation,
 )
 from sklearn_ebm._products import goes_by_lists
 
@@ -183,6 +184,19 @@ def test_layout_does_not_matter(estimator, dtype, layout, digits, tmp_path):
     assert_same_model(model, wanted)
     assert_same(outputs(model, X), outputs(wanted, plain))
     assert_same_model(model.partial_fit(X), wanted.partial_fit(plain))
+
+
+@every_bernoulli_rbm
+@pytest.mark.parametrize("layout", ["fortran", "strided"])
+def test_data_too_large_to_copy_are_read_where_they_are(
+    estimator, layout, digits, tmp_path, monkeypatch
+):
+    X = LAYOUTS[layout](digits[:75], tmp_path)
+    wanted = fit(clone(estimator), X)
+    monkeypatch.setattr(_validation, "MOST_COPIED", X.nbytes - 1)
+    model = fit(clone(estimator), X)
+    assert_same_model(model, wanted)
+    assert_same(outputs(model, X), outputs(wanted, X))
 
 
 @pytest.mark.thinned(3)
