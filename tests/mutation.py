@@ -1425,8 +1425,8 @@ MUTATIONS = [
     Mutation(
         "classes: labels of samples are not kept",
         "boltzmann/_fitted_classifier.py",
-        "codes is None\n        if drawn:",
-        "True\n        if drawn:",
+        "        if codes is None:\n            v = self",
+        "        if True:\n            v = self",
     ),
     # ---- Pretrained nets ----
     Mutation(

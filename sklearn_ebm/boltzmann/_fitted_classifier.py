@@ -1,7 +1,7 @@
 """What a fitted classification RBM can do: the use of a model."""
 
 import numpy as np
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
 from .._class_scores import class_scores
@@ -9,6 +9,7 @@ from .._gibbs import Layer, Purpose, half_sweep
 from .._panels import Panels
 from .._rows import Rows
 from .._transformer import Transformer
+from .._units import Wanted, evaluate
 from .._validation import (
     check_count,
     check_names,
@@ -17,14 +18,18 @@ from .._validation import (
     check_states,
     dense,
 )
+from ..layered import Layered
+from ..samplers import Chains, Gibbs
+from ..samplers._paths import BITS
+from ..units import Categorical
 from ._labels import codes_of
 from ._predicted_labels import PredictedLabels
 from ._sampling import OwnDraws
 
 # Rows whose hidden fields are held at a time.
 CHUNK = 2000
-# What draws by NumPy are for: labels, and first states (part of their seeds).
-LABELS, FIRST_STATES = 4, 5
+# What draws by NumPy are for, first states (part of their seeds), and draws of labels.
+FIRST_STATES, LABEL = 5, int(Purpose.DRAW_LABEL)
 
 
 class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
@@ -193,37 +198,45 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
         if init is None:
             rng = np.random.default_rng([key, step, FIRST_STATES])
             init = rng.random((n_samples, self.n_features_in_)) < self.visible_mean_
-        v = self._run_chains(init, codes, n_steps, key, step)
+        if codes is None:
+            v = self._draw_with_labels(init, n_steps, key, step)
+        else:
+            v = self._draw_given(codes, init, n_steps, key, step)
         return v.astype(self.components_.dtype)
 
-    def _run_chains(self, v, codes, n_steps, key, step):
-        """Visible units of chains after some steps.
+    def _draw_given(self, codes, v, n_steps, key, step):
+        """Visible units of chains after some steps, given the numbers of labels."""
+        # A label is a group of visible units of which one is on: here, bits that stay.
+        joint = np.vstack([self.components_.T, self.label_components_.T])
+        bias = np.concatenate([self.intercept_visible_, self.intercept_label_])
+        labels = np.eye(len(self.classes_), dtype=joint.dtype)[codes]
+        states = np.hstack([dense(v), labels])
+        fixed = np.arange(len(joint)) >= self.n_features_in_
+        chains = Chains(states, np.broadcast_to(fixed, states.shape), key, step + 1)
+        sampler = Gibbs(Layered(BITS, (joint,), (bias, self.intercept_hidden_)))
+        return sampler.step(chains, n_steps).visible[:, : self.n_features_in_]
 
-        Each step draws the hidden units, then v and the labels; unless `codes` are
-        None, the labels stay at these.
-        """
-        dtype, drawn = self.components_.dtype, codes is None
-        if drawn:
-            scores, _ = scores_of(v, Rows(v, dtype), self._parameters())
-            codes = _draw_labels(scores, key, step)
-        v = dense(v)
-        # The label is a group of inputs of which one is on.
+    def _draw_with_labels(self, v, n_steps, key, step):
+        """Visible units of chains after some steps, which draw the labels as well."""
+        dtype, n_classes = self.components_.dtype, len(self.classes_)
+        label = Categorical(n_classes).kernel(n_classes)
+        down = Layer(Panels.from_rows(self.components_), self.intercept_visible_)
+        of_label = Layer(
+            Panels.from_rows(self.label_components_), self.intercept_label_
+        )
         joint = np.hstack([self.components_, self.label_components_])
         up = Layer(Panels.from_columns(joint), self.intercept_hidden_)
-        down = Layer(Panels.from_rows(self.components_), self.intercept_visible_)
-        label = Layer(Panels.from_rows(self.label_components_), self.intercept_label_)
-        one_hot = np.eye(len(self.classes_), dtype=bool)
-        h = np.empty((len(v), len(joint)), bool)
-        fields = np.empty((len(v), len(self.classes_)), dtype)
-        for at in range(step + 1, step + 1 + n_steps):
+        fields, _ = scores_of(v, Rows(v, dtype), self._parameters())
+        v, h = dense(v), np.empty((len(v), len(joint)), bool)
+        for at in range(step, step + n_steps):
             draw = {"key": key, "step": at}
-            seen = Rows(np.hstack([v, one_hot[codes]]), dtype)
+            labels = evaluate(label, fields, Wanted.DRAWS, purpose=LABEL, **draw)
+            seen = Rows(np.hstack([v, labels]), dtype)
             half_sweep(seen, up, samples=h, purpose=Purpose.DRAW_HIDDEN, **draw)
-            rows, v = Rows(h, dtype), np.empty((len(v), self.n_features_in_), bool)
-            half_sweep(rows, down, samples=v, purpose=Purpose.DRAW_VISIBLE, **draw)
-            if drawn:
-                half_sweep(rows, label, fields=fields)
-                codes = _draw_labels(fields, key, at)
+            hidden, v = Rows(h, dtype), np.empty(v.shape, bool)
+            half_sweep(hidden, down, samples=v, purpose=Purpose.DRAW_VISIBLE, **draw)
+            fields = np.empty((len(v), n_classes), dtype)
+            half_sweep(hidden, of_label, fields=fields)
         return v
 
     def _takes_any_features(self):
@@ -289,10 +302,3 @@ def scores_of(X, rows, parameters, hidden=False):
             fields, labels, intercept_label, means[part] if hidden else None
         )
     return scores, means
-
-
-def _draw_labels(log_odds, key, step):
-    """Numbers of classes with probabilities softmax(log_odds)."""
-    u = np.random.default_rng([key, step, LABELS]).random((len(log_odds), 1))
-    below = softmax(log_odds.astype(np.float64), axis=1).cumsum(axis=1)[:, :-1]
-    return (u >= below).sum(axis=1)
