@@ -189,7 +189,7 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         if goes_on and self.n_iter == 0:
             return self
         if goes_on:
-            self._go_on(targets)
+            self._reweigh(targets)
         n_parts = self.n_iter if goes_on else self._n_pretrained + self.n_iter
         task = begin_fit(self, n_parts, *given)
         if not goes_on:
@@ -520,7 +520,7 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         They must be able to be what y is, and what the net is trained on.
         """
 
-    def _go_on(self, targets):
+    def _reweigh(self, targets):
         """Take up what parameters say now of the targets of a fit that goes on."""
 
     def _settle(self):

@@ -115,7 +115,7 @@ class FineTunedClassifier(PredictedLabels, FineTuned):
             "n_outputs": len(classes),
         }
 
-    def _go_on(self, codes):
+    def _reweigh(self, codes):
         """Weigh the labels of a fit that goes on, as `class_weight` says now."""
         known = codes[codes >= 0]
         if len(known):

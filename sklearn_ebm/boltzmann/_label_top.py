@@ -140,7 +140,7 @@ def _check(model, X, y, classes, goes_on, one_pass):
     # (Refuses labels that are none of the classes.)
     codes, _ = model._targets(checked, targets)
     if goes_on and not one_pass:
-        model._go_on(codes)
+        model._reweigh(codes)
         targets = model._state
     return X, rows, labels, targets
 
