@@ -300,7 +300,7 @@ class Adam:
     """
 
     # What the state of a training calls that.
-    memory = "moments"
+    memory = "adam"
 
     def __init__(self, params, state=None):
         self.n_steps = 0 if state is None else int(state[-1])
@@ -322,8 +322,8 @@ class Adam:
 
     def state(self):
         """Return what another optimiser needs to go on."""
-        moments = [array.copy() for array in (*self.means, *self.squares)]
-        return [*moments, np.array(self.n_steps)]
+        means = [array.copy() for array in (*self.means, *self.squares)]
+        return [*means, np.array(self.n_steps)]
 
 
 def _copies_or_zeros(state, params):

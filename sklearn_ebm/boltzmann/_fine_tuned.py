@@ -99,7 +99,7 @@ class FineTuned(CallbackSupportMixin, FittedNet):
     - what `_first_targets` says of the targets, among it "n_outputs",
     - "key" and "step", which say what random numbers come next, "stack_seed", from
       which those of the pretraining come, and "structure",
-    - what steps remember: "moments" of Adam or "velocity", and "offsets" (`_centred`).
+    - what steps remember: "adam" or "velocity", and "offsets" (`_centred`).
     """
 
     _parameter_constraints: dict = {
@@ -464,7 +464,7 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         if self._solver == "lbfgs":
             return None
         if self._solver == "adam":
-            return Adam(params, self._state.get("moments"))
+            return Adam(params, self._state.get("adam"))
         velocity = self._state.get("velocity")
         return Momentum(params, self.momentum, self.nesterov, velocity)
 

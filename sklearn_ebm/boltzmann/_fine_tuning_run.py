@@ -87,7 +87,7 @@ class FineTuning:
         """Return what another run needs to go on."""
         optimiser, offsets = self.descent.optimiser, self.descent.offsets
         # (What another optimiser remembers is out of date.)
-        memory = {"moments": None, "velocity": None}
+        memory = {"adam": None, "velocity": None}
         if optimiser:
             memory[optimiser.memory] = optimiser.state()
         state = {
