@@ -11,11 +11,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
 from .._gibbs import Purpose
-from .._keeping import store, undo_if_nothing_learned
+from .._keeping import undo_if_nothing_learned
 from .._machines import Machine
 from .._network import Network, outputs
 from .._rows import Rows
-from .._training import Run, epochs_of
+from .._training import epochs_of
 from .._validation import check_restored, check_rows
 from ..layered import Layered
 from ..units import Gaussian
@@ -191,10 +191,7 @@ def _give_first_parameters(top, below, X, labels, classes):
     if hasattr(top, "components_"):
         return
     H = means_below(below, X[:FIRST_ROWS], below[0][0].dtype if below[0] else None)
-    top.set_params(early_stopping=False)
-    # (Not by `fit`, which would know the classes of these rows only.)
-    _, rows, codes, division = top._begin(H, labels[:FIRST_ROWS], classes, False)
-    store(top, Run(top._trainer(rows, codes, division), division))
+    top.set_params(early_stopping=False)._begin_only(H, labels[:FIRST_ROWS], classes)
 
 
 def _store(model, rbms, top, targets, goes_on):

@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from .._callbacks import CallbackSupportMixin, begin_fit, with_callbacks
 from .._classifier import ClassifierTrainer
-from .._keeping import keeping, undo_if_nothing_learned
+from .._keeping import keeping, store, undo_if_nothing_learned
 from .._machines import some_rows
 from .._parameters import check_parameters
 from .._rows import Rows
@@ -261,6 +261,14 @@ class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
             n_rows = np.inf if may_be_empty else division.n_rows
             self._initialise(X, rows, codes, classes, division, n_rows, key, rng)
         return X, rows, codes, division
+
+    def _begin_only(self, X, y, classes):
+        """Take first parameters, and learn nothing.
+
+        (A `fit` of no epochs would know the classes of these rows only.)
+        """
+        _, rows, codes, division = self._begin(X, y, classes, goes_on=False)
+        store(self, Run(self._trainer(rows, codes, division), division))
 
     def _models_features(self):
         """Whether the objective says anything of the features themselves."""
