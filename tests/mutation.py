@@ -1506,7 +1506,7 @@ MUTATIONS = [
     Mutation(
         "net: machines are never centred",
         "boltzmann/_fine_tuned.py",
-        "variances.sum() < STEADY * np.square(rarer).sum()",
+        "variances.sum() < MOSTLY_MEAN * np.square(rarer).sum()",
         "False",
         tests=("tests/test_dbn_classifier.py",),
     ),

@@ -41,7 +41,7 @@ from sklearn_ebm import (
 from sklearn_ebm._network import Dropout
 from sklearn_ebm._training import KnownDivision, epoch_order, epochs_of
 from sklearn_ebm.boltzmann import _net_starts
-from sklearn_ebm.boltzmann._fine_tuned import _centre_if_steady
+from sklearn_ebm.boltzmann._fine_tuned import _centre_if_mostly_mean
 from sklearn_ebm.boltzmann._net_starts import hold_fields, random_params, spread_fields
 from sklearn_ebm.boltzmann._standardised import (
     Standardised,
@@ -404,10 +404,10 @@ def test_machines_are_centred_where_features_vary_little(make):
         (0.1 * bits, False),
     ]:
         rbm = RBM(5)
-        _centre_if_steady(rbm, make(X.astype(float)))
+        _centre_if_mostly_mean(rbm, make(X.astype(float)))
         assert rbm.centering == centred
     rbm = RBM(5, visible="gaussian", centering=False)
-    _centre_if_steady(rbm, make(rng.random((300, 20))))
+    _centre_if_mostly_mean(rbm, make(rng.random((300, 20))))
     assert not rbm.centering
 
 

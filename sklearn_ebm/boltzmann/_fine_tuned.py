@@ -53,20 +53,20 @@ PRETRAINING = {
 # But they are centred where variances of inputs are less than this share of their
 # squared means: they would learn little but the means, and their units may die of it.
 # (A bit that is mostly on counts as flipped, so that bits never are such inputs.)
-STEADY = 0.4
+MOSTLY_MEAN = 0.4
 # Standard deviation of the activities of units below which training has lost a net. (A
 # net that works may have small ones, and large weights above.)
 DEAD = 1e-4
 
 
-def _centre_if_steady(rbm, X):
+def _centre_if_mostly_mean(rbm, X):
     """Centre a machine whose inputs vary little beside their means."""
     if rbm.visible != "bernoulli":  # others have a scale and an origin of their own
         return
     means = Rows(X).column_means
     rarer = np.minimum(means, 1 - means)
     variances = column_variances(X, X.shape[0], means)
-    rbm.centering = bool(variances.sum() < STEADY * np.square(rarer).sum())
+    rbm.centering = bool(variances.sum() < MOSTLY_MEAN * np.square(rarer).sum())
 
 
 def _takes_steps(estimator):
@@ -190,7 +190,7 @@ class FineTuned(CallbackSupportMixin, FittedNet):
             return self
         if goes_on:
             self._reweigh(targets)
-        n_parts = self.n_iter if goes_on else self._n_pretrained + self.n_iter
+        n_parts = self.n_iter if goes_on else self._n_machines_before + self.n_iter
         task = begin_fit(self, n_parts, *given)
         if not goes_on:
             self._start(X, task)
@@ -325,7 +325,7 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         return random_params(sizes, rows.dtype, rng)
 
     @property
-    def _n_pretrained(self):
+    def _n_machines_before(self):
         """How many machines are trained before the net."""
         return len(self._sizes()) if self.pretrain else 0
 
@@ -365,7 +365,7 @@ class FineTuned(CallbackSupportMixin, FittedNet):
             **PRETRAINING,
         )
         try:
-            pretrain(rbms, X, tasks, prepare=_centre_if_steady)
+            pretrain(rbms, X, tasks, prepare=_centre_if_mostly_mean)
         finally:
             # An interrupted stack is as far as it got.
             if all(hasattr(rbm, "components_") for rbm in rbms):

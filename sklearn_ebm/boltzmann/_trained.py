@@ -93,7 +93,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
     _stands_alone = True
     _pretrains_net = False
 
-    def _n_pretrained(self, rows):
+    def _n_epochs_before(self, rows):
         """Return how many epochs of pretraining come before those of a new machine."""
         return 0
 
@@ -154,7 +154,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             division = self._initialise(data, rows)
             # (The scale of what it learns from.)
             self._state = self._state | {"settled": True}
-        n_before = 0 if goes_on else self._n_pretrained(rows)
+        n_before = 0 if goes_on else self._n_epochs_before(rows)
         n_iter = self._n_epochs(rows)
         task = begin_fit(self, n_before + n_iter, X, y)
         monitor = stopping = None

@@ -228,13 +228,13 @@ class TrainedDBM(Trained, FittedDBM):
     def _n_epochs(self, rows):
         return self._epochs_of(self.n_iter, rows)
 
-    def _n_pretrained(self, rows):
+    def _n_epochs_before(self, rows):
         a_layer = self._epochs_of(self.pretrain_n_iter, rows)
         return a_layer * self._n_pretrained_layers
 
     def _prepare(self, run, X, rows, task):
         """Pretrain the layers one by one; when interrupted, keep what there is."""
-        n_epochs = self._n_pretrained(rows)
+        n_epochs = self._n_epochs_before(rows)
         if not n_epochs:
             return
         epochs = task.parts("pretraining epoch", n_epochs)

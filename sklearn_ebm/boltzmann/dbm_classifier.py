@@ -383,7 +383,7 @@ class DBMClassifier(FineTunedClassifier):
         return self.objective == "multi_prediction"
 
     @property
-    def _n_pretrained(self):
+    def _n_machines_before(self):
         return 1 if self.objective == "fine_tuning" else 0
 
     def _initialise(self, *given):
