@@ -59,14 +59,14 @@ class Coding:
         """Objective of every row, float64, exact for these codes."""
         values = np.empty(len(codes))
         for part, rows in dense_parts(X, 0, len(codes)):
-            errors = rows.astype(np.float64) - product(codes[part], atoms)
+            errors = rows.astype(np.float64) - codes_times(codes[part], atoms)
             values[part] = self.beta * np.square(errors).sum(axis=1)
         if self.n_nonzero is None:
             values += self.alpha * np.abs(codes).sum(axis=1, dtype=np.float64)
         return values
 
 
-def product(rows, matrix):
+def codes_times(rows, matrix):
     """``rows @ matrix``, by sums in a fixed order; zeros in rows cost nothing."""
     matrix = Matrix(matrix.astype(np.float64))
     out = np.empty((len(rows), matrix.values.shape[1]), dtype=rows.dtype)
@@ -99,7 +99,7 @@ class Coder:
         self.coding, self.calls, self.n_left = coding, calls, 0
         atoms = atoms.astype(np.float64)
         # Sums in a fixed order, unlike those of BLAS.
-        self.gram = product(np.ascontiguousarray(atoms), atoms.T)
+        self.gram = codes_times(np.ascontiguousarray(atoms), atoms.T)
         self.gram_rows, self.columns = Matrix(self.gram), Matrix(atoms.T)
 
     def encode(self, X, codes):
@@ -136,7 +136,7 @@ class Coder:
         if some.any():
             codes[some] = orthogonal_mp_gram(
                 self.gram,
-                product(X[some].astype(np.float64), self.columns.values).T,
+                codes_times(X[some].astype(np.float64), self.columns.values).T,
                 n_nonzero_coefs=self.coding.n_nonzero,
             ).T.reshape(-1, codes.shape[1])
 

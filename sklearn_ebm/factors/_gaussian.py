@@ -244,7 +244,7 @@ class Observed:
 def patterns_of(observed):
     """Places of the first rows of all patterns, and which pattern every row has."""
     # Words of 64 bits sort several times faster than what np.unique makes of rows.
-    # (Bits of columns that lie one after the other would be packed like these.)
+    # (The bytes of a word have to lie side by side; in Fortran order they do not.)
     packed = np.packbits(np.ascontiguousarray(observed), axis=1)
     words = np.pad(packed, [(0, 0), (0, -packed.shape[1] % 8)]).view(np.uint64)
     order = np.lexsort(words.T)

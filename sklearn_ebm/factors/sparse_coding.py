@@ -27,11 +27,11 @@ from ._dictionary import (
     Coding,
     Learner,
     calls_for,
+    codes_times,
     first_atoms,
     learn_from_all,
     learn_from_part,
     learn_in_batches,
-    product,
     unit_rows,
 )
 from ._fits import check_same_components
@@ -531,7 +531,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         codes = check_latent(X, n_atoms, "atoms", accept_sparse="csr", order="C")
         if sp.issparse(codes):
             return codes @ self.components_.astype(codes.dtype, copy=False)
-        return product(codes, self.components_)
+        return codes_times(codes, self.components_)
 
     def objective(self, X):
         """Compute the objective of rows with their codes.
