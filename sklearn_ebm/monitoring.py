@@ -1,4 +1,4 @@
-"""What is watched while a model trains: numbers, when to stop, idle hidden units."""
+"""What is watched while a model trains: numbers, idle units; and a callback for it."""
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning

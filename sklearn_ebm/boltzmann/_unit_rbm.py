@@ -1,4 +1,4 @@
-"""Restricted Boltzmann machines with units of any kind."""
+"""What restricted machines of bits do otherwise with units of other kinds."""
 
 from functools import wraps
 from numbers import Real
