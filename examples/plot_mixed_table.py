@@ -82,7 +82,7 @@ def errors(answer):
 # everything that is missing at once.
 places = [table.columns.get_loc(name) for name in labels]
 patient = int(np.argmax(hidden[:, places].all(axis=1) * hidden.sum(axis=1)))
-copies = np.tile(holes.to_numpy()[patient], (500, 1))
+copies = holes.iloc[[patient] * 500]
 draws = imputer.impute(copies, method="sample", random_state=0)
 missing = [name for n, name in enumerate(table.columns) if hidden[patient, n]]
 
