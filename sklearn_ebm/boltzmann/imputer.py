@@ -271,23 +271,11 @@ class RBMImputer(TransformerMixin, BaseEstimator):
             # There is nothing to learn, and nothing that a model would fill in.
             self._store(None, columns, empty, int(seeds[1]), X)
             return self
-        rbm = RBM(
-            self.n_components,
-            visible=_specs(self.visible, ~empty, names),
-            hidden=self.hidden,
-            learning_rate=self.learning_rate,
-            learning_rate_schedule="linear",
-            batch_size=self.batch_size,
-            n_iter=self._n_epochs(X[:, ~empty].shape),
-            n_chains=self.n_chains,
-            weight_decay=self.weight_decay,
-            missing="latent",
-            random_state=int(seeds[0]),
-            verbose=self.verbose,
-        )
-        rbm._title, rbm._default_rates = type(self).__name__, RATES
+        X_kept = np.ascontiguousarray(X[:, ~empty])
+        specs = _specs(self.visible, ~empty, names)
+        rbm = self._new_rbm(specs, X_kept.shape, int(seeds[0]))
         try:
-            rbm.fit(np.ascontiguousarray(X[:, ~empty]))
+            rbm.fit(X_kept)
         finally:
             # Also when interrupted: what has been learned is kept.
             if hasattr(rbm, "components_"):
@@ -297,6 +285,26 @@ class RBMImputer(TransformerMixin, BaseEstimator):
                     rbm.learning_rate = rbm._rate()
                 self._store(rbm, columns, empty, int(seeds[1]), X)
         return self
+
+    def _new_rbm(self, visible, shape, seed):
+        """Return the model that is to learn the features which are not empty."""
+        rbm = RBM(
+            self.n_components,
+            visible=visible,
+            hidden=self.hidden,
+            learning_rate=self.learning_rate,
+            learning_rate_schedule="linear",
+            batch_size=self.batch_size,
+            n_iter=self._n_epochs(shape),
+            n_chains=self.n_chains,
+            weight_decay=self.weight_decay,
+            missing="latent",
+            random_state=seed,
+            verbose=self.verbose,
+        )
+        # What is said of it is said of the imputer, which has rates of its own.
+        rbm._title, rbm._default_rates = type(self).__name__, RATES
+        return rbm
 
     def _n_epochs(self, shape):
         """Epochs of the training on a table of this shape."""
