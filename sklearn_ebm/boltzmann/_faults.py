@@ -117,8 +117,8 @@ def warn_of_constant_bits(estimator, view, X):
 def warn_of_constant_labels(model, scores_of, X, remedies):
     """Warn if probabilities of labels hardly differ from row to row.
 
-    scores_of(rows) returns what `_label_scores` does; `remedies` are what may help (see
-    `warn_of_constant_units`).
+    scores_of(rows) returns a score for every label, log-odds but for a number for each
+    row; `remedies` are what may help (see `warn_of_constant_units`).
     """
     if scores_of(X[:1]).shape[1] > 1:
         warn_of_constant_units(
