@@ -12,7 +12,7 @@ be summed) is followed over the epochs.
 Only the darkest pixels are on here, an eighth of them. The centred gradient learns the
 same from both codings. The plain one starts behind, further behind where the pixels are
 flipped, and takes a hundred epochs to catch up. (On MNIST, where as many are on and
-there is more to learn, it loses six nats to a flip, and the centred one none:
+there is more to learn, it loses five nats to a flip, and the centred one none:
 ``benchmarks/quality_rbm.py``.)
 """
 
