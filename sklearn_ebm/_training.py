@@ -194,9 +194,12 @@ def gibbs_steps(n_gibbs_steps, epoch, n_epochs):
     return first + round((last - first) * epoch / max(1, n_epochs - 1))
 
 
-def epoch_order(rows, key, epoch):
-    """Rows (their numbers, or how many) in the order in which an epoch shows them."""
-    return np.random.default_rng([key, epoch]).permutation(rows)
+def epoch_order(rows, key, step):
+    """Rows (their numbers, or how many) in the order in which an epoch shows them.
+
+    The epoch is the one that begins with this step of the training.
+    """
+    return np.random.default_rng([key, step]).permutation(rows)
 
 
 class Run:

@@ -2206,7 +2206,7 @@ MUTATIONS = [
     Mutation(
         "epochs: always the same order",
         "_training.py",
-        "np.random.default_rng([key, epoch]).permutation(rows)",
+        "np.random.default_rng([key, step]).permutation(rows)",
         "np.random.default_rng([key, 0]).permutation(rows)",
         tests=("tests/test_training.py", "tests/test_monitoring.py"),
     ),
