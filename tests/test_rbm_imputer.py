@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
+from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -413,6 +414,17 @@ def test_indicator(table):
     wanted += [f"missingindicator_x{n}" for n in (0, 1, 3)]
     assert list(imputer.get_feature_names_out()) == wanted
     assert quick().fit(table).indicator_ is None
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_tables_that_all_transformers_give(library, table):
+    pytest.importorskip(library)
+    imputer = quick(add_indicator=True)
+    wanted = imputer.fit_transform(table)
+    with config_context(transform_output=library):
+        found = imputer.fit_transform(table)
+    assert list(found.columns) == list(imputer.get_feature_names_out())
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_data_frames(table):

@@ -249,6 +249,19 @@ def test_lengths_are_routed():
     assert not np.allclose(SlowFeatureAnalysis().fit(X).slowness_, wanted.slowness_)
 
 
+@every_expansion
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("n_frames", [10, 1000])
+def test_tables_that_all_transformers_give(n_frames, library, expansion, walk):
+    pytest.importorskip(library)
+    X, model = walk[:n_frames], SlowFeatureAnalysis(expansion=expansion)
+    wanted = model.fit_transform(X)
+    with config_context(transform_output=library):
+        found = model.fit_transform(X)
+    assert list(found.columns) == list(model.get_feature_names_out())
+    assert_array_equal(found, wanted)
+
+
 # ---- Rank ----
 
 

@@ -363,7 +363,8 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         X, filled = self._filled(X, method, self._seed)
         if self.indicator_ is None:
             return filled
-        told = self.indicator_.transform(X).astype(X.dtype)
+        # (Global configuration may have it give a table.)
+        told = np.asarray(self.indicator_.transform(X), X.dtype)
         return np.hstack([filled, told])
 
     def impute(self, X, *, mask=None, method="mean", random_state=None):

@@ -27,7 +27,9 @@ def expand(X, origin):
     """Frames, or these less an origin and all products of that."""
     if origin is None:
         return X
-    return PolynomialFeatures(include_bias=False).fit_transform(X - origin)
+    # (Global configuration may have transformers give tables.)
+    products = PolynomialFeatures(include_bias=False).set_output(transform="default")
+    return products.fit_transform(X - origin)
 
 
 def first_state(X, expansion):
