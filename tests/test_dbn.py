@@ -344,6 +344,9 @@ def test_tables_with_names_are_fitted_without_a_warning(binary_digits):
         # (Which the top of so short a training may deserve.)
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = DBNTransformer((6, 5), n_iter=1, random_state=0).fit(X)
+        assert list(model.feature_names_in_) == list(X.columns)
+        # All layers together, too.
+        model.set_params(up_down_n_iter=1, warm_start=True).fit(X).fit(X).partial_fit(X)
     assert list(model.feature_names_in_) == list(X.columns)
 
 

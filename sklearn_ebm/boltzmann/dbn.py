@@ -428,15 +428,15 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         """Check the data; the machines to train, none if all are trained `together`."""
         if goes_on:
             check_structure(self, self._fitted_structure())
-        rbms = [] if together else self._new_stack()
-        # The machine of the first layer, if any, will warn of values out of range.
-        X, _ = check_rows(self, X, reset=not goes_on, quiet=True)
-        if rbms:
-            # (The machine gets an array, which has no names.)
-            rbms[0].visible = self._numbered_visible()
         if together:
-            self._check_use(X)
-        elif goes_on:
+            X, _ = self._check_use(X)
+            return [], X
+        rbms = self._new_stack()
+        # The machine of the first layer will warn of values out of range.
+        X, _ = check_rows(self, X, reset=not goes_on, quiet=True)
+        # (It gets an array, which has no names.)
+        rbms[0].visible = self._numbered_visible()
+        if goes_on:
             restore(rbms, self._stack)
         elif self.init == "transposed":
             self._check_room(X.shape[1])
