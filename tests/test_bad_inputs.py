@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn import neural_network
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.utils import get_tags
@@ -709,6 +710,9 @@ def test_what_is_no_machine_is_refused(function, digits):
     stack = DBNTransformer((4, 3), n_iter=1).fit(digits[:50])
     with pytest.raises(TypeError, match="top_rbm"):
         function(stack)
+    theirs = neural_network.BernoulliRBM(3, n_iter=1).fit(digits[:50])
+    with pytest.raises(TypeError, match="got BernoulliRBM of scikit-learn"):
+        function(theirs)
     with pytest.raises(TypeError, match="fitted model, got the class BernoulliRBM"):
         function(BernoulliRBM)
 

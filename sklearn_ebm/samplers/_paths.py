@@ -55,6 +55,9 @@ def layered_of(model):
         remedy = "."
         if hasattr(model, "top_rbm"):
             remedy = "; its top_rbm() is one."
+        elif type(model).__module__.startswith("sklearn."):
+            # (Theirs has the name of ours.)
+            remedy = " of scikit-learn."
         raise TypeError(
             "This takes a Boltzmann machine (BernoulliRBM, RBM, DBMTransformer and "
             f"their like) or a Layered, got {type(model).__name__}{remedy}"
