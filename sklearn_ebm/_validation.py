@@ -351,6 +351,9 @@ def with_missing(estimator, X, mask):
 def check_mask(mask, shape, name):
     """A mask of bool for data of this shape, or of its columns, broadcast."""
     mask = np.asarray(mask)
+    if mask.dtype == object and all(map(is_bool, mask.flat)):
+        # As of tables whose types of bool are those of pandas or Arrow.
+        mask = mask.astype(np.bool_)
     if mask.dtype != np.bool_ or mask.shape not in (shape, shape[1:]):
         raise ValueError(
             f"{name} must be bool of shape {shape} or {shape[1:]}, got "

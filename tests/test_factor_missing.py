@@ -36,6 +36,12 @@ def test_columns_of_masks_are_those_of_the_data(model):
     filled = model.impute(frame, mask=mask)
     assert (filled[:, 1:] == X[:, 1:]).all()
     assert not (filled[:, 0] == X[:, 0]).any()
+    # (pandas has bool of its own, of which NumPy makes objects.)
+    own = mask.astype("boolean")
+    np.testing.assert_array_equal(model.impute(frame, mask=own), filled)
+    own.iloc[0, 1] = pd.NA
+    with pytest.raises(ValueError, match="mask must be bool"):
+        model.impute(frame, mask=own)
     for turned in (mask[list("dcba")], mask[list("dcba")].iloc[0]):
         with pytest.raises(ValueError, match="mask must have the columns"):
             model.impute(frame, mask=turned)
