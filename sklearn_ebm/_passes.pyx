@@ -177,19 +177,18 @@ def adam_step(
     cdef Py_ssize_t n = parameters.shape[0], n_blocks, block, k
     if not n == mean.shape[0] == square.shape[0] == gradient.shape[0]:
         raise ValueError("shapes of parameters, means and gradient do not fit")
+    cdef const Leaves *leaves = select_leaves(sizeof(real))
     n_blocks = (n + BLOCK - 1) // BLOCK
     n_threads = team_size(n, LEAST_PARAMETERS, n_threads)
-    cdef real r = <real> rate, b1 = <real> mean_decay, b2 = <real> square_decay
-    cdef real c1 = <real> (1 - mean_decay), c2 = <real> (1 - square_decay)
-    cdef real e = <real> epsilon, g
     for block in prange(
         n_blocks, nogil=True, num_threads=n_threads, schedule="static"
     ):
-        for k in range(block * BLOCK, min(n, (block + 1) * BLOCK)):
-            g = gradient[k]
-            mean[k] = b1 * mean[k] + c1 * g
-            square[k] = b2 * square[k] + c2 * g * g
-            parameters[k] -= r * mean[k] / (<real> sqrt(square[k]) + e)
+        k = block * BLOCK
+        leaves.adam(
+            <char *> &parameters[k], <const char *> &gradient[k], <char *> &mean[k],
+            <char *> &square[k], min(<Py_ssize_t> BLOCK, n - k), rate, mean_decay,
+            square_decay, epsilon,
+        )
 
 
 def cap_columns(real[:, ::1] weights, double max_norm, int n_threads=0):

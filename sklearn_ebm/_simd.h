@@ -236,6 +236,8 @@ typedef struct {
     void (*add_scaled)(const char *, double, ptrdiff_t, char *);
     void (*ascend)(char *, const char *, char *, char *, ptrdiff_t, double,
                    double, double, double);
+    void (*adam)(char *, const char *, char *, char *, ptrdiff_t, double, double,
+                 double, double);
     void (*sources)(int, const char *, ptrdiff_t, const char *, ptrdiff_t, ptrdiff_t,
                     char *, char *, char *, double *);
     /* Of double precision only. */

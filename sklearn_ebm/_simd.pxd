@@ -289,6 +289,10 @@ cdef extern from "_simd.h" nogil:
             char *x, const char *g, char *velocity, char *average, Py_ssize_t n,
             double rate, double momentum, double decay, double mix,
         ) noexcept nogil
+        void (*adam)(
+            char *x, const char *gradient, char *mean, char *square, Py_ssize_t n,
+            double rate, double mean_decay, double square_decay, double epsilon,
+        ) noexcept nogil
         void (*sources)(
             int kind, const char *shape, Py_ssize_t width, const char *y,
             Py_ssize_t n_rows, Py_ssize_t stride, char *score, char *slope,
