@@ -262,6 +262,27 @@ def test_numbers_beside_any_mark(classifier, mark, digits, labels):
     assert model.score(X, marked) == score
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        RBMClassifier(4, n_iter=1),
+        DBNClassifier((4,), pretrain=False, n_iter=1),
+        DBNClassifier((4,), objective="generative", n_iter=1),
+        DBMClassifier((4,), objective="multi_prediction", n_iter=1),
+    ],
+    ids=name_of,
+)
+def test_a_class_that_the_model_knows_cannot_become_the_mark(model, digits, labels):
+    X, y = digits[:60], labels[:60]
+    model = clone(model).set_params(warm_start=True, random_state=0).fit(X, y)
+    before = model.predict_proba(X)
+    model.set_params(unlabeled=0)
+    for go_on in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match="unlabeled=0 marks rows without a label"):
+            go_on(X, y)
+    assert_same(model.predict_proba(X), before)
+
+
 @pytest.mark.parametrize("dtype", ["string", object])
 def test_missing_values_of_pandas_mark_rows_as_nan_does(dtype, digits, labels):
     X, names = digits[:60], labels[:60].astype(str).astype(object)

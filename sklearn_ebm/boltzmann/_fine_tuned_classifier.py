@@ -15,6 +15,7 @@ from ._labels import (
     classes_among,
     codes_of,
     no_label,
+    refuse_mark,
 )
 from ._predicted_labels import PredictedLabels, validation_of
 
@@ -146,6 +147,8 @@ class FineTunedClassifier(PredictedLabels, FineTuned):
     def _targets(self, checked, state):
         """Numbers of the classes of all rows, and which are known: others are -1."""
         y, known = checked
+        # (The mark may be another one than in the fit that goes on.)
+        refuse_mark(self, state["classes"])
         codes = np.full(len(y), -1, np.int32)
         codes[known] = codes_of(y[known], state["classes"])
         return codes, known

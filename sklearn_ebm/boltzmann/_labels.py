@@ -91,11 +91,7 @@ def check_classes(estimator, classes, goes_on):
         )
     # (Before they are sorted, which None and NaN among names cannot be.)
     classes = nan_for_na(np.asarray(classes))
-    if _marked(classes, estimator.unlabeled).any():
-        raise ValueError(
-            f"unlabeled={estimator.unlabeled!r} marks rows without a label and cannot "
-            "be one of the classes."
-        )
+    refuse_mark(estimator, classes)
     if (classes != classes).any():
         raise ValueError("classes contain NaN, which is no label.")
     _refuse_mixed(classes, "classes")
@@ -109,6 +105,15 @@ def check_classes(estimator, classes, goes_on):
             f"{estimator.classes_.tolist()}."
         )
     return classes
+
+
+def refuse_mark(estimator, classes):
+    """Refuse classes among which is the mark of rows without a label."""
+    if _marked(classes, estimator.unlabeled).any():
+        raise ValueError(
+            f"unlabeled={estimator.unlabeled!r} marks rows without a label and cannot "
+            "be one of the classes."
+        )
 
 
 def _marked(labels, mark):

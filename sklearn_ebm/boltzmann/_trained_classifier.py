@@ -31,6 +31,7 @@ from ._labels import (
     classes_among,
     codes_of,
     no_label,
+    refuse_mark,
 )
 from ._predicted_labels import validation_of
 from ._standardised import Moments, standard_for_steps, warn_of_rounding
@@ -241,6 +242,8 @@ class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
         check_consistent_length(X, labels)
         if classes is None:
             classes = self.classes_ if goes_on else classes_among(self, labels, known)
+        # (The mark may be another one than in the fit that goes on.)
+        refuse_mark(self, classes)
         codes = np.full(len(labels), -1, np.int32)
         codes[known] = codes_of(labels[known], classes)
         if self.objective == "discriminative" and not known.all():
