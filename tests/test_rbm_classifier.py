@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -147,6 +148,33 @@ def test_unlabelled_rows_matter_otherwise(digits, labels):
         alone = clone(model).fit(digits[:100], y[:100])
         assert not np.array_equal(model.components_, alone.components_)
         assert list(model.classes_) == list(range(10))
+
+
+def test_the_generative_objective_is_told_of_rare_labels(digits, labels):
+    X, y = digits[:1000], labels[:1000].copy()
+    y[20:] = -1
+    model = RBMClassifier(4, objective="generative", unlabeled=-1, n_iter=1)
+    with pytest.warns(UserWarning, match=r"rows have \(20 of 1000\); .*hybrid"):
+        model.fit(X, y)
+    y[:30] = labels[:30]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)  # of enough
+        model.set_params(objective="hybrid").fit(X[20:], y[20:])
+
+
+@pytest.mark.slow
+def test_the_hybrid_objective_learns_rare_labels_better(digits, labels):
+    rows = np.concatenate([np.flatnonzero(labels[:1198] == k)[:1] for k in range(10)])
+    y = np.full(1198, -1)
+    y[rows] = labels[rows]
+    scores = {}
+    for objective in ("generative", "hybrid"):
+        model = RBMClassifier(64, objective=objective, unlabeled=-1, random_state=0)
+        model.fit(digits[:1198], y)
+        scores[objective] = model.score(digits[1198:], labels[1198:])
+    assert scores["hybrid"] > scores["generative"] + 0.1
 
 
 def test_a_class_may_be_called_minus_one(digits, labels):

@@ -44,6 +44,8 @@ from ._visible_scales import column_variances
 RATE, MOMENTUM, RATE_OF_CHAINS = 0.1, 0.9, 0.2
 # Weight of the generative part of the hybrid objective, of each row beside each label.
 ALPHA = 0.01
+# Share of rows with labels below which the generative objective learns little of them.
+FEW_LABELLED = 0.03
 # What is known of every epoch.
 HISTORY = ["learning_rate", "seconds", "weight_norm", "log_likelihood", "accuracy"]
 
@@ -103,8 +105,10 @@ class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
             If values of X lie outside [0, 1], by more than rounding, where the
             objective has a generative part or those of the first data did not; if rows
             without a label are left out, as they are with
-            ``objective="discriminative"``; if no row has the mark `unlabeled`; or if
-            features lie so far from 0 that rounding hides how they vary.
+            ``objective="discriminative"``; if so few rows have labels that
+            ``objective="generative"`` learns little of them; if no row has the mark
+            `unlabeled`; or if features lie so far from 0 that rounding hides how they
+            vary.
         ConvergenceWarning
             If the probabilities of the labels are nearly the same for all rows.
         DataConversionWarning
@@ -121,6 +125,16 @@ class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
             warn(
                 "objective='discriminative' learns nothing from rows without a label "
                 f"({n_rows - len(codes)} of {n_rows}); objective='hybrid' does."
+            )
+        n_labelled = np.count_nonzero(codes >= 0)
+        if (
+            self.objective == "generative"
+            and n_labelled < FEW_LABELLED * n_rows
+            and self._stands_alone
+        ):
+            warn(
+                "objective='generative' learns little of labels that few rows have "
+                f"({n_labelled} of {n_rows}); objective='hybrid' learns more."
             )
         if goes_on:
             self._go_on(X, rows, division, n_seen=0)
