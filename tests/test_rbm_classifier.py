@@ -465,6 +465,14 @@ def test_rows_that_are_trained_on_with_a_label_are_counted(labels):
         assert division.n_known == (training >= 0).sum()
 
 
+def test_early_stopping_waits_on_a_plateau():
+    rng = np.random.default_rng(0)
+    X = (rng.random((3000, 12)) < 0.5) * 1.0
+    y = X[:, :4].sum(axis=1) % 2
+    model = RBMClassifier(early_stopping=True, random_state=0)
+    assert model.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.95
+
+
 def test_early_stopping_needs_labels_on_either_side(digits, labels):
     model = RBMClassifier(4, early_stopping=True, validation_fraction=0.9)
     with pytest.raises(ValueError, match="leaves nothing to train on of the 3 labels"):

@@ -102,7 +102,7 @@ class RBMClassifier(TrainedClassifier):
         holds out, by a permutation drawn from `random_state`; the same ones when `fit`
         goes on with the same data.
 
-    n_iter_no_change : int, default=5
+    n_iter_no_change : int, default=10
         Number of epochs in a row without progress after which an early-stopped fit
         ends.
 
@@ -255,7 +255,7 @@ class RBMClassifier(TrainedClassifier):
         unlabeled=None,
         early_stopping=False,
         validation_fraction=0.1,
-        n_iter_no_change=5,
+        n_iter_no_change=10,
         tol=1e-4,
         monitor="accuracy",
     ):
