@@ -917,6 +917,27 @@ def test_constant_and_repeated_features(solver):
     assert np.isfinite(model.transform(X)).all()
 
 
+@pytest.mark.parametrize(
+    "model",
+    [FactorAnalysis(2), FactorAnalysis(2, missing="latent"), ProbabilisticPCA()],
+    ids=str,
+)
+def test_scores_warn_of_features_that_were_constant(model):
+    X, _ = simulated(100, 6, 1)
+    X[:, [2, 4]] = 3.0
+    model.fit(X)
+    far = X.copy()
+    far[0] *= 1e4
+    far[:, [2, 4]] = 3.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.score(X)
+        model.score(far)  # of a feature that varies
+    X[7, 4] = X[9, 4] = 4.0
+    with pytest.warns(UserWarning, match=r"training do in 2 rows.*: number 4\. Leave"):
+        assert model.score(X) < -1e5
+
+
 @pytest.mark.parametrize("shape", [(60, 6), (6, 60)], ids=str)
 def test_a_large_constant_does_not_vary(shape):
     X, _ = simulated(*shape, 1)

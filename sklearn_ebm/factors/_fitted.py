@@ -15,8 +15,13 @@ from .._validation import (
     refuse_not_finite,
     with_missing,
 )
+from .._warning import warn
 from ._draws import OwnGenerator
 from ._gaussian import FactorGaussian
+
+# Log-density of a row of which something is wrong; the share of the largest variance
+# that a feature has which was constant; and a square of deviations that none has.
+ABSURD, CONSTANT, FAR = -1e6, 1e-9, 1e6
 
 
 class FittedFactors(OwnGenerator, Transformer):
@@ -114,6 +119,11 @@ class FittedFactors(OwnGenerator, Transformer):
         ------
         NotFittedError, ValueError, TypeError
             As in `transform`.
+
+        Warns
+        -----
+        UserWarning
+            If a row differs in features that were constant in the training.
         """
         check_is_fitted(self)
         # A search for NaN would take as long as a part of the work: the densities show
@@ -129,7 +139,29 @@ class FittedFactors(OwnGenerator, Transformer):
             refuse_not_finite(self, X)
         # Infinite squares, less those that the factors explain.
         found[np.isnan(found)] = -np.inf
+        if found.min() < ABSURD:
+            self._warn_of_constant_features(X[found < ABSURD], gaussian)
         return found
+
+    @staticmethod
+    def _warn_of_constant_features(X, gaussian):
+        """Warn of features in which rows differ, but those of the training did not."""
+        variances = gaussian.noise + np.square(gaussian.loadings).sum(axis=0)
+        constant = np.flatnonzero(variances <= CONSTANT * variances.max())
+        with np.errstate(over="ignore"):
+            squares = np.square(X[:, constant] - gaussian.mean[constant])
+        far = squares > FAR * variances[constant]
+        features = constant[far.any(axis=0)]
+        if len(features):
+            named = ", ".join(map(str, features[:5]))
+            named += " and others" if len(features) > 5 else ""
+            n_rows = np.count_nonzero(far.any(axis=1))
+            warn(
+                f"Features that did not vary in the training do in {n_rows} rows, "
+                f"whose log-densities are therefore below {ABSURD:.0f}: number "
+                f"{named}. Leave such features out, as "
+                "sklearn.feature_selection.VarianceThreshold does."
+            )
 
     def score(self, X, y=None):
         """Compute the mean log-likelihood of X.
