@@ -1427,6 +1427,7 @@ MUTATIONS = [
         "boltzmann/_fitted_classifier.py",
         "        if codes is None:\n            v = self",
         "        if True:\n            v = self",
+        tests=("tests/test_dbn_generative.py",),
     ),
     # ---- Pretrained nets ----
     Mutation(
