@@ -347,7 +347,7 @@ class Descent:
         What takes the steps. `minimise` needs none.
 
     params : list of ndarray
-        Changed in place.
+        Changed in place, by nobody else.
 
     X : ndarray or CSR matrix
         All rows.
@@ -380,6 +380,8 @@ class Descent:
         self.X, self.targets, self.dropout = X, targets, dropout
         self.batch_size, self.max_norm, self.step = batch_size, max_norm, step
         self.offsets = [offset[np.newaxis] for offset in offsets]
+        with single_threaded_blas:
+            self.fields = self._fields_at_offsets()
 
     def epoch(self, order, rates, pacer):
         """Take a step on every minibatch of rows; the mean of the objective."""
@@ -404,17 +406,15 @@ class Descent:
             self.params, X, self.targets[rows], masks
         )
         self._centre(grads[::2], grads[1::2])
-        fields = self._fields_at_offsets()
         self.optimiser.step(self.params, grads, rate, n_threads)
         if self.max_norm is not None:
             for weights in self.params[::2]:
                 cap_columns(weights, self.max_norm, n_threads)
         # What the biases are in the centred net has taken its step: they give way to
         # what weights have changed at the offsets.
-        for b, before, after in zip(
-            self.params[1::2], fields, self._fields_at_offsets(), strict=False
-        ):
-            b -= after[0] - before[0]
+        before, self.fields = self.fields, self._fields_at_offsets()
+        for b, old, new in zip(self.params[1::2], before, self.fields, strict=False):
+            b -= new[0] - old[0]
         self.step += 1
         return loss
 
