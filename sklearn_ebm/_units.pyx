@@ -470,7 +470,9 @@ cdef double row_energy(Units units, const real *row) noexcept nogil:
                 total += 0.5 * <double> row[i] * row[i]
         elif g.kind == POISSON:
             for i in range(g.start, g.stop):
-                total += lgamma(row[i] + 1)
+                # (Of most counts, in sparse data, there is nothing to add.)
+                if row[i] != 0 and row[i] != 1:
+                    total += lgamma(row[i] + 1)
     return total
 
 
