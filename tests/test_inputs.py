@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils import get_tags
+from threadpoolctl import threadpool_limits
 
 from common import (
     BRIEF_ESTIMATORS,
@@ -284,11 +285,11 @@ def test_wide_sparse_data_are_used_without_a_dense_copy(estimator, method, dtype
     X = (X > 0).astype(dtype)
     model = clone(estimator).set_params(random_state=0)
     use = getattr(model.fit(X[:50], np.arange(50) % 2), method)
-    with traced_memory() as memory:
+    with threadpool_limits(limits=1), traced_memory() as memory:
         found = use(X)
     assert_same(found, use(X.toarray()))
-    # (Mean field has room for lists of 128 rows. Where BLAS makes products, some of the
-    # rows at a time are dense.)
+    # (On each thread mean field has room for lists of 128 rows. Where BLAS makes
+    # products, some of the rows at a time are dense.)
     most = 7e6 if "DBM" in name_of(estimator) else 2e6
     assert memory.peak < most or not goes_by_lists(X)
 

@@ -227,7 +227,8 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
         joint = np.hstack([self.components_, self.label_components_])
         up = Layer(Panels.from_columns(joint), self.intercept_hidden_)
         fields, _ = scores_of(v, Rows(v, dtype), self._parameters())
-        v, h = dense(v), np.empty((len(v), len(joint)), bool)
+        v = dense(v)
+        h = np.empty((len(v), len(joint)), bool)
         for at in range(step, step + n_steps):
             draw = {"key": key, "step": at}
             labels = evaluate(label, fields, Wanted.DRAWS, purpose=LABEL, **draw)
