@@ -1431,6 +1431,20 @@ MUTATIONS = [
     ),
     # ---- Pretrained nets ----
     Mutation(
+        "net: the last parameters take no step of Adam",
+        "_leaves_classes.h",
+        "k < n; k += LANES",
+        "k + LANES <= n; k += LANES",
+        tests=("tests/test_network.py",),
+    ),
+    Mutation(
+        "deep: sparse rows of a block are all its first one",
+        "_mean_field.pyx",
+        "first + r, <uint64_t *> block.blank",
+        "first, <uint64_t *> block.blank",
+        tests=("tests/test_mean_field.py",),
+    ),
+    Mutation(
         "net: slopes of units that have been dropped",
         "_passes.pyx",
         "delta[r, j] *= a * (1 - a / m) if m != 0 else 0",
