@@ -10,8 +10,8 @@ correlated as before, but it is Gaussian: what pairs of pixels do not tell has g
 The principal components, which pairs of pixels determine, are waves for both. The
 independent components of the photo are edges; those of the control are noise. And the
 likelihood tells how much there was to find. To the other half of the photo the model
-gives about twenty nats a patch more than a Gaussian does (a factor of a hundred
-million); to the other half of the control, which is Gaussian, it gives less.
+gives about twenty nats a patch more than a Gaussian does (a factor of several
+hundred million); to the other half of the control, which is Gaussian, it gives less.
 """
 
 import matplotlib.pyplot as plt

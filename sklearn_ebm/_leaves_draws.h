@@ -141,7 +141,8 @@ INLINE void NAME(on_circle)(IV word, V *cosine, V *sine)
 static void NAME(normals)(char *out, ptrdiff_t n_panels, uint64_t key,
                           uint64_t step, uint32_t row, uint32_t purpose)
 {
-    NAME(row_words)(out, n_panels + (n_panels & 1), key, step, row, purpose);
+    NAME(row_words)(out, n_panels + (n_panels & 1), key, step, row,
+                    purpose | PURPOSE_NORMAL);
     for (ptrdiff_t p = 0; p < n_panels; p += 2)
         for (int q = 0; q < NV; q++) {
             V *x = (V *)(out + p * PANEL_BYTES) + q, *y = x + NV;
@@ -157,7 +158,7 @@ static void NAME(normals)(char *out, ptrdiff_t n_panels, uint64_t key,
         }
 }
 
-#define LARGEST_SMALL_MEAN 16 /* from which on it pays to begin at the likeliest count */
+#define LARGE_MEAN 16 /* from which on it pays to begin at the likeliest count */
 
 /* Poisson means -> counts, in place, for n panel rows: the smallest whose distribution
    function exceeds u.  Larger means are only negated.  (uniforms need not be aligned.) */
@@ -169,9 +170,9 @@ static void NAME(counts)(char *means, const char *uniforms, ptrdiff_t n)
     for (ptrdiff_t k = 0; k < n * NV; k++) {
         V *x = (V *)means + k, u, count = SPLAT(0);
         memcpy(&u, uniforms + k * (ptrdiff_t)sizeof u, sizeof u);
-        const V mean = *x, small = SMALLER(mean, SPLAT(LARGEST_SMALL_MEAN));
+        const V mean = *x, small = SMALLER(mean, SPLAT(LARGE_MEAN));
         V p = NAME(exp)(-small);
-        u = SELECT(mean < (REAL)LARGEST_SMALL_MEAN, u, SPLAT(0));
+        u = SELECT(mean < (REAL)LARGE_MEAN, u, SPLAT(0));
         while (BITS_WHERE(p, LE, u)) {
             const IV on = (IV)(p <= u);
             u = SELECT(on, u - p, u);
@@ -179,9 +180,10 @@ static void NAME(counts)(char *means, const char *uniforms, ptrdiff_t n)
             p = SELECT(on, p * (mean / count), p);
             u = SELECT(p < least, SPLAT(0), u);
         }
-        *x = SELECT(mean < (REAL)LARGEST_SMALL_MEAN, count, -mean);
+        *x = SELECT(mean < (REAL)LARGE_MEAN, count, -mean);
     }
 }
+#undef LARGE_MEAN
 
 /* x -> exp(x), in place, for n panel rows; what is beyond EXP_LIMIT counts as
    that. */

@@ -2,12 +2,9 @@
    Included by _leaves.h, which defines V, NAME, ... */
 /* ---- Rectified units ---- */
 
-/* Makes their random words others than the uniform and normal ones of the same row. */
-#define PURPOSE_RECTIFIED 0x20u
-
 /* The mean m of a unit whose field is -t, t >= 0: m (t + 2) is smooth in
    (t - 4) / (t + 4), which goes from -1 to 1, and given by its Chebyshev series there,
-   written in powers.  Right to two ulps for any t: nothing cancels. */
+   written in powers.  Right to a few ulps for any t: nothing cancels. */
 INLINE V NAME(mean_below)(V t)
 {
 #if DOUBLE
@@ -115,4 +112,3 @@ static void NAME(rectified_draws)(char *fields, ptrdiff_t n_panels, uint64_t key
         memcpy(x, drawn, sizeof drawn);
     }
 }
-#undef PURPOSE_RECTIFIED

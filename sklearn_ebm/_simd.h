@@ -269,7 +269,10 @@ static inline void philox4x32(uint32_t x[4], uint64_t key, int rounds)
 }
 
 /* The counter of a draw is (column, row, step, purpose); a step has 56 bits. */
+/* What is added to a purpose for other numbers of the same row. */
 #define PURPOSE_REFINE 0x80u
+#define PURPOSE_NORMAL 0x40u
+#define PURPOSE_RECTIFIED 0x20u
 #define COUNTER_STEP(step) ((uint32_t)(step))
 #define COUNTER_PURPOSE(step, purpose) \
     (((uint32_t)(purpose) << 24) | ((uint32_t)((step) >> 32) & 0xFFFFFFu))

@@ -302,10 +302,9 @@ cdef void _row(
             noise.purpose,
         )
     if noise != NULL and units.draws_normals:
-        # Other words than the uniform numbers of the same row.
         leaves.normals(
             <char *> normals, width // leaves.lanes, noise.key, noise.step, noise.row,
-            noise.purpose | 64,
+            noise.purpose,
         )
     for k in range(units.n_groups):
         g = &units.groups[k]

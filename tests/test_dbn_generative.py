@@ -138,6 +138,14 @@ def test_gaussian_features_are_drawn_with_their_variances():
     assert (np.abs(X.var(axis=0) - spread**2) < 5.5 * error + 31 * spread**2 / n).all()
 
 
+def test_rare_labels_have_a_warning(digits, labels):
+    y = labels[:1000].copy()
+    y[20:] = -1
+    net = DBNClassifier((4,), objective="generative", unlabeled=-1, n_iter=1)
+    with pytest.warns(UserWarning, match=r"rows have \(20 of 1000\); .*discriminative"):
+        net.fit(digits[:1000], y)
+
+
 def test_every_label_has_its_sample():
     net = strong(n_features=3)
     y = np.repeat([0, 2], 3000)

@@ -934,8 +934,18 @@ def test_scores_warn_of_features_that_were_constant(model):
         model.score(X)
         model.score(far)  # of a feature that varies
     X[7, 4] = X[9, 4] = 4.0
-    with pytest.warns(UserWarning, match=r"training do in 2 rows.*: number 4\. Leave"):
+    with pytest.warns(UserWarning, match=r"densities of 2 of .*: number 4\. Leave"):
         assert model.score(X) < -1e5
+
+
+@pytest.mark.parametrize("missing", ["raise", "latent"])
+def test_scores_warn_of_constant_features_on_any_scale(missing):
+    X = 0.01 * simulated(100, 6, 1)[0]
+    X[:, 2] = 0
+    model = FactorAnalysis(1, missing=missing).fit(X)
+    X[0, 2] = 0.02
+    with pytest.warns(UserWarning, match=r"densities of 1 of .*: number 2\. Leave"):
+        model.score(X)
 
 
 @pytest.mark.parametrize("shape", [(60, 6), (6, 60)], ids=str)

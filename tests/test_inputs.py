@@ -200,6 +200,17 @@ def test_data_too_large_to_copy_are_read_where_they_are(
     assert_same(outputs(model, X), outputs(wanted, X))
 
 
+def test_data_are_copied_if_they_lie_by_columns_and_are_not_large(monkeypatch):
+    by_columns = np.zeros((9, 5), order="F")
+    for X in (by_columns, by_columns.T[:, ::2]):
+        together = _validation._with_rows_together(X)
+        assert together.flags.c_contiguous and not np.shares_memory(together, X)
+    for X in (by_columns.T, by_columns[:, :1], by_columns.T[:, 1:]):
+        assert _validation._with_rows_together(X) is X
+    monkeypatch.setattr(_validation, "MOST_COPIED", by_columns.nbytes - 1)
+    assert _validation._with_rows_together(by_columns) is by_columns
+
+
 @pytest.mark.thinned(3)
 @every_estimator
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -209,7 +209,7 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
         # A label is a group of visible units of which one is on: here, bits that stay.
         joint = np.vstack([self.components_.T, self.label_components_.T])
         bias = np.concatenate([self.intercept_visible_, self.intercept_label_])
-        labels = np.eye(len(self.classes_), dtype=joint.dtype)[codes]
+        labels = np.eye(len(self.classes_), dtype=bool)[codes]
         states = np.hstack([dense(v), labels])
         fixed = np.arange(len(joint)) >= self.n_features_in_
         chains = Chains(states, np.broadcast_to(fixed, states.shape), key, step + 1)

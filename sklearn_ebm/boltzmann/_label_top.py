@@ -21,6 +21,7 @@ from ..layered import Layered
 from ..units import Gaussian
 from ._faults import REAL_FEATURES
 from ._fitted_classifier import scores_of
+from ._labels import warn_of_few_labels
 from ._sampling import PASS_KEY
 from ._stack import (
     FIRST_ROWS,
@@ -139,6 +140,8 @@ def _check(model, X, y, classes, goes_on, one_pass):
     targets = model._state if goes_on else model._first_targets(checked, classes)
     # (Refuses labels that are none of the classes.)
     codes, _ = model._targets(checked, targets)
+    if not one_pass and model.n_iter:
+        warn_of_few_labels(codes, len(codes), "discriminative")
     if goes_on and not one_pass:
         model._reweigh(codes)
         targets = model._state

@@ -9,6 +9,9 @@ from sklearn.utils.validation import column_or_1d
 from .._validation import check_given, is_nan, nan_for_na, refuse_masks
 from .._warning import warn
 
+# Share of rows with labels below which the generative objective learns little of them.
+FEW_LABELLED = 0.03
+
 
 def labels_of(estimator, y):
     """Return the labels, and which of them are known: not `unlabeled`."""
@@ -76,6 +79,16 @@ def no_label(estimator, consequence=""):
     return ValueError(
         f"y has no label: all of it is unlabeled={estimator.unlabeled!r}{consequence}."
     )
+
+
+def warn_of_few_labels(codes, n_rows, remedy):
+    """Warn if few of n rows have a class where a label is but one visible unit."""
+    n_labelled = np.count_nonzero(codes >= 0)
+    if n_labelled < FEW_LABELLED * n_rows:
+        warn(
+            "objective='generative' learns little of labels that few rows have "
+            f"({n_labelled} of {n_rows}); objective={remedy!r} learns more."
+        )
 
 
 def check_classes(estimator, classes, goes_on):

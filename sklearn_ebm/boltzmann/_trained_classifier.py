@@ -32,6 +32,7 @@ from ._labels import (
     codes_of,
     no_label,
     refuse_mark,
+    warn_of_few_labels,
 )
 from ._predicted_labels import validation_of
 from ._standardised import Moments, standard_for_steps, warn_of_rounding
@@ -44,8 +45,6 @@ from ._visible_scales import column_variances
 RATE, MOMENTUM, RATE_OF_CHAINS = 0.1, 0.9, 0.2
 # Weight of the generative part of the hybrid objective, of each row beside each label.
 ALPHA = 0.01
-# Share of rows with labels below which the generative objective learns little of them.
-FEW_LABELLED = 0.03
 # What is known of every epoch.
 HISTORY = ["learning_rate", "seconds", "weight_norm", "log_likelihood", "accuracy"]
 
@@ -126,16 +125,8 @@ class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
                 "objective='discriminative' learns nothing from rows without a label "
                 f"({n_rows - len(codes)} of {n_rows}); objective='hybrid' does."
             )
-        n_labelled = np.count_nonzero(codes >= 0)
-        if (
-            self.objective == "generative"
-            and n_labelled < FEW_LABELLED * n_rows
-            and self._stands_alone
-        ):
-            warn(
-                "objective='generative' learns little of labels that few rows have "
-                f"({n_labelled} of {n_rows}); objective='hybrid' learns more."
-            )
+        if self.objective == "generative" and self.n_iter and self._stands_alone:
+            warn_of_few_labels(codes, n_rows, "hybrid")
         if goes_on:
             self._go_on(X, rows, division, n_seen=0)
         task = begin_fit(self, self.n_iter, *given)

@@ -18,6 +18,7 @@ from .._validation import (
 from .._warning import warn
 from ._draws import OwnGenerator
 from ._gaussian import FactorGaussian
+from ._profile import LEAST_NOISE
 
 # Log-density of a row of which something is wrong; the share of the largest variance
 # that a feature has which was constant; and a square of deviations that none has.
@@ -123,7 +124,8 @@ class FittedFactors(OwnGenerator, Transformer):
         Warns
         -----
         UserWarning
-            If a row differs in features that were constant in the training.
+            If rows differ in features that were constant in the training, or nearly
+            so beside others, and that decides their scores.
         """
         check_is_fitted(self)
         # A search for NaN would take as long as a part of the work: the densities show
@@ -146,8 +148,12 @@ class FittedFactors(OwnGenerator, Transformer):
     @staticmethod
     def _warn_of_constant_features(X, gaussian):
         """Warn of features in which rows differ, but those of the training did not."""
-        variances = gaussian.noise + np.square(gaussian.loadings).sum(axis=0)
-        constant = np.flatnonzero(variances <= CONSTANT * variances.max())
+        explained = np.square(gaussian.loadings).sum(axis=0)
+        variances = gaussian.noise + explained
+        # (In factor analysis what is constant has a noise of its own.)
+        at_floor = np.isclose(gaussian.noise, LEAST_NOISE, rtol=1e-6, atol=0)
+        alone = at_floor & (explained < LEAST_NOISE)
+        constant = np.flatnonzero(alone | (variances <= CONSTANT * variances.max()))
         with np.errstate(over="ignore"):
             squares = np.square(X[:, constant] - gaussian.mean[constant])
         far = squares > FAR * variances[constant]
@@ -157,10 +163,10 @@ class FittedFactors(OwnGenerator, Transformer):
             named += " and others" if len(features) > 5 else ""
             n_rows = np.count_nonzero(far.any(axis=1))
             warn(
-                f"Features that did not vary in the training do in {n_rows} rows, "
-                f"whose log-densities are therefore below {ABSURD:.0f}: number "
-                f"{named}. Leave such features out, as "
-                "sklearn.feature_selection.VarianceThreshold does."
+                "Features that did not vary in the training, or next to nothing "
+                f"beside others, do so here, so that the log-densities of {n_rows} of "
+                f"the rows are below {ABSURD:.0f}: number {named}. Leave such features "
+                "out, as sklearn.feature_selection.VarianceThreshold does."
             )
 
     def score(self, X, y=None):
