@@ -3,9 +3,8 @@
 import numpy as np
 from scipy.special import entr
 
-from ._machines import Machine, Way, chunks, parts
+from ._machines import Machine, Way, chunks, pieces
 from ._mean_field import MeanField
-from ._products import goes_by_lists
 from ._validation import dense
 from .layered import counted_from_origins, side_by_side, unfolded
 from .units import as_unit
@@ -95,11 +94,11 @@ class DeepMachine:
         means : list of ndarray of shape (n_rows, layer size)
             Of the hidden layers, from the bottom up.
         """
-        if goes_by_lists(X) and not self.origins[0].any():
-            pieces = parts(X, max(X.nnz // X.shape[0], max(self.sizes[1:])))
+        if self.origins[0].any():
+            rows = chunks(X, self.dtype)
         else:
-            pieces = chunks(X, self.dtype)
-        settled = [self.settle(piece) for piece in pieces]
+            rows = pieces(X, self.dtype, max(self.sizes[1:]))
+        settled = [self.settle(piece) for piece in rows]
         latent, odd = (np.vstack(side) for side in zip(*settled, strict=True))
         return unfolded(odd, latent, self.sizes[1:])
 

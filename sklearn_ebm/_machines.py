@@ -68,11 +68,8 @@ class Way:
 
     def means_in_chunks(self, X):
         """Means of the units for any number of rows, some of them at a time."""
-        if goes_by_lists(X):
-            pieces = parts(X, max(X.nnz // X.shape[0], len(self.bias)))
-        else:
-            pieces = chunks(X, self.dtype)
-        return np.vstack([self.means(piece) for piece in pieces])
+        rows = pieces(X, self.dtype, len(self.bias))
+        return np.vstack([self.means(piece) for piece in rows])
 
     def draw(self, X, key, step, purpose, row0=0):
         """Draws of the units; row r draws as row row0 + r."""
@@ -172,6 +169,17 @@ def chunks(X, dtype, change=lambda X: X, numbers=None, size=CHUNK_SIZE):
     """
     for part in parts(X, X.shape[1], numbers, size):
         yield dense(change(part), dtype)
+
+
+def pieces(X, dtype, width):
+    """Yield rows some at a time, as `chunks`, or as they are where lists are faster.
+
+    What they become has `width` numbers a row.
+    """
+    if goes_by_lists(X):
+        yield from parts(X, max(X.nnz // X.shape[0], width))
+    else:
+        yield from chunks(X, dtype)
 
 
 def parts(X, width, numbers=None, size=CHUNK_SIZE):
