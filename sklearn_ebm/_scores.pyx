@@ -16,13 +16,13 @@ from ._simd cimport (
     LARGEST_TABULATED,
     PANEL_BYTES,
     SCORED_ROWS,
-    SOFTPLUS_BYTES,
-    SOFTPLUS_NUMBERS,
+    DOUBLES_BYTES,
+    MOST_DOUBLES,
     ActiveRows,
     Leaves,
     select_leaves,
     softplus_of,
-    softplus_room,
+    doubles_room,
 )
 
 from ._openmp import effective_n_threads
@@ -233,8 +233,8 @@ cdef double _cross_entropy(
     """sum of v_i x_i - softplus(x_i), x_i = bias_i + logits_i; not over skipped i"""
     cdef ActiveRows row = room.at(slot)
     cdef const Leaves *doubles = select_leaves(sizeof(double))
-    cdef char memory[SOFTPLUS_BYTES]
-    cdef double *x = softplus_room(memory)
+    cdef char memory[DOUBLES_BYTES]
+    cdef double *x = doubles_room(memory)
     cdef double total = 0
     cdef Py_ssize_t k, i
     cdef int n = 0
@@ -242,7 +242,7 @@ cdef double _cross_entropy(
         if skipped == NULL or not skipped[i]:
             x[n] = bias[i] + logits[i]
             n += 1
-        if n == SOFTPLUS_NUMBERS or i == n_features - 1:
+        if n == MOST_DOUBLES or i == n_features - 1:
             total -= softplus_of(doubles, x, n)
             n = 0
     for k in range(row.length[0]):

@@ -331,11 +331,12 @@ cdef inline Py_ssize_t n_panels_of(
     return (n_columns + leaves.lanes - 1) // leaves.lanes
 
 
-# Numbers of which `softplus_of` takes the sum at once: one logarithm is enough.
+# Numbers in double precision of which sums over units are made at once, on the stack:
+# one logarithm is enough for all.
 cdef enum:
-    SOFTPLUS_NUMBERS = 64
-    SOFTPLUS_BYTES = 8 * SOFTPLUS_NUMBERS + PANEL_BYTES
+    MOST_DOUBLES = 64
+    DOUBLES_BYTES = 8 * MOST_DOUBLES + PANEL_BYTES
 
 
-cdef double *softplus_room(char *memory) noexcept nogil
+cdef double *doubles_room(char *memory) noexcept nogil
 cdef double softplus_of(const Leaves *leaves, double *x, int n) noexcept nogil

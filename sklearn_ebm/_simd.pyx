@@ -7,15 +7,15 @@ cdef const Leaves *select_leaves(int itemsize) noexcept nogil:
     return best_leaves(itemsize)
 
 
-cdef double *softplus_room(char *memory) noexcept nogil:
-    """Where in SOFTPLUS_BYTES bytes `softplus_of` wants its numbers."""
+cdef double *doubles_room(char *memory) noexcept nogil:
+    """Where in DOUBLES_BYTES bytes the leaves want MOST_DOUBLES numbers."""
     return <double *> ((<size_t> memory + PANEL_BYTES - 1) // PANEL_BYTES * PANEL_BYTES)
 
 
 cdef double softplus_of(const Leaves *leaves, double *x, int n) noexcept nogil:
     """Sum of log(1 + exp(x)) over n numbers, by the leaves of double precision.
 
-    x has room for SOFTPLUS_NUMBERS; those of the last panel are made so low that they
+    x has room for MOST_DOUBLES; those of the last panel are made so low that they
     add nothing.
     """
     cdef Py_ssize_t n_panels = n_panels_of(n, leaves), k

@@ -23,13 +23,13 @@ from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport address, aligned
 from ._simd cimport (
     PANEL_BYTES,
-    SOFTPLUS_BYTES,
-    SOFTPLUS_NUMBERS,
+    DOUBLES_BYTES,
+    MOST_DOUBLES,
     Leaves,
     n_panels_of,
     select_leaves,
     softplus_of,
-    softplus_room,
+    doubles_room,
 )
 
 from ._openmp import effective_n_threads
@@ -180,16 +180,19 @@ cdef double poisson_draw(double mean, double u) noexcept nogil:
 # ---- Rows ----
 
 
-cdef void subtract_largest(real *x, Py_ssize_t n, Py_ssize_t size) noexcept nogil:
-    """Shift blocks of x so that their largest is 0."""
+cdef double subtract_largest(real *x, Py_ssize_t n, Py_ssize_t size) noexcept nogil:
+    """Shift blocks of x so that their largest is 0; returns the sum of these."""
     cdef Py_ssize_t b, k
     cdef real most
+    cdef double total = 0
     for b in range(n // size):
         most = x[b * size]
         for k in range(b * size + 1, (b + 1) * size):
             most = max(most, x[k])
         for k in range(b * size, (b + 1) * size):
             x[k] -= most
+        total += most
+    return total
 
 
 cdef void normalise(real *x, Py_ssize_t n, Py_ssize_t size) noexcept nogil:
@@ -359,33 +362,62 @@ cdef double _log_partition(
     Units units, const Leaves *doubles, const real *row
 ) noexcept nogil:
     """Sum over the units of a row of fields, less their `log_volume`."""
-    cdef double total = 0, x, most, part
+    cdef double total = 0, x
     cdef Group *g
     cdef int k
-    cdef Py_ssize_t b, i
+    cdef Py_ssize_t i
     for k in range(units.n_groups):
         g = &units.groups[k]
         # A spin of field x is a bit of field 2 x, but for exp(-x).
         if g.kind == BERNOULLI:
             total += _softplus_sum(doubles, row, g.start, g.stop, False)
-            continue
-        if g.kind == SPIN:
+        elif g.kind == SPIN:
             # log(exp(x) + exp(-x)) = |x| + log(1 + exp(-2 |x|))
             total += _softplus_sum(doubles, row, g.start, g.stop, True)
             for i in range(g.start, g.stop):
                 total += fabs(<double> row[i])
-            continue
-        if g.kind == RELU or g.kind == POISSON:
-            total += _unbounded_sum(doubles, row, g)
-            continue
-        for b in range((g.stop - g.start) // g.size):
-            i = g.start + b * g.size
-            x = row[i]
-            if g.kind == CATEGORICAL:
-                part = _sum_of_exponentials(row + i, g.size, &most)
-                total += most + log(part)
-            elif g.kind == GAUSSIAN:
+        elif g.kind == CATEGORICAL:
+            total += _categorical_sum(doubles, row, g)
+        elif g.kind == GAUSSIAN:
+            for i in range(g.start, g.stop):
+                x = row[i]
                 total += units.mean[i] * x + 0.5 * units.variance[i] * x * x
+        else:
+            total += _unbounded_sum(doubles, row, g)
+    return total
+
+
+cdef double _categorical_sum(
+    const Leaves *doubles, const real *row, const Group *g
+) noexcept nogil:
+    """Sum of the log partition functions of blocks of categories."""
+    cdef char memory[DOUBLES_BYTES]
+    cdef double *x = doubles_room(memory)
+    cdef double total = 0, product, most
+    cdef Py_ssize_t i = g.start, at_once = MOST_DOUBLES // g.size * g.size
+    cdef Py_ssize_t n, k
+    while i < g.stop:
+        if at_once == 0:  # A block by itself, wider than there is room.
+            product = _sum_of_exponentials(row + i, g.size, &most)
+            total += most + log(product)
+            i += g.size
+            continue
+        n = _take(row, i, min(g.stop, i + at_once), x)
+        total += subtract_largest(x, n, g.size)
+        doubles.exponential(<char *> x, n_panels_of(n, doubles))
+        product = 1  # One logarithm is enough for all of these blocks.
+        for k in range(n // g.size):
+            product *= _sum(x + k * g.size, g.size)
+        total += log(product)
+        i += n
+    return total
+
+
+cdef double _sum(const double *x, Py_ssize_t n) noexcept nogil:
+    cdef double total = 0
+    cdef Py_ssize_t k
+    for k in range(n):
+        total += x[k]
     return total
 
 
@@ -393,7 +425,7 @@ cdef int _take(
     const real *row, Py_ssize_t start, Py_ssize_t stop, double *x
 ) noexcept nogil:
     """Copy numbers of row[start:stop], as many as there is room for in x."""
-    cdef int n = <int> min(stop - start, <Py_ssize_t> SOFTPLUS_NUMBERS), k
+    cdef int n = <int> min(stop - start, <Py_ssize_t> MOST_DOUBLES), k
     for k in range(n):
         x[k] = row[start + k]
     return n
@@ -403,8 +435,8 @@ cdef double _unbounded_sum(
     const Leaves *doubles, const real *row, const Group *g
 ) noexcept nogil:
     """Sum of the log partition functions of rectified units or of counts."""
-    cdef char memory[SOFTPLUS_BYTES]
-    cdef double *x = softplus_room(memory)
+    cdef char memory[DOUBLES_BYTES]
+    cdef double *x = doubles_room(memory)
     cdef double total = 0
     cdef Py_ssize_t i = g.start
     cdef int n, k
@@ -416,8 +448,7 @@ cdef double _unbounded_sum(
             for k in range(n):
                 x[k] = min(x[k], MOST_POISSON)
             doubles.exponential(<char *> x, n_panels_of(n, doubles))
-        for k in range(n):
-            total += x[k]
+        total += _sum(x, n)
         i += n
     return total
 
@@ -428,8 +459,8 @@ cdef double _softplus_sum(
 ) noexcept nogil:
     """Sum of log(1 + exp(x)), or with `tail` that of log(1 + exp(-2 |x|)), over
     row[start:stop], in double precision."""
-    cdef char memory[SOFTPLUS_BYTES]
-    cdef double *x = softplus_room(memory)
+    cdef char memory[DOUBLES_BYTES]
+    cdef double *x = doubles_room(memory)
     cdef double total = 0
     cdef Py_ssize_t i = start
     cdef int n, k
@@ -478,8 +509,8 @@ cdef double row_energy(Units units, const real *row) noexcept nogil:
 cdef void _rectified_variances(
     const Leaves *doubles, real *row, const Group *g
 ) noexcept nogil:
-    cdef char memory[SOFTPLUS_BYTES]
-    cdef double *mean = softplus_room(memory)
+    cdef char memory[DOUBLES_BYTES]
+    cdef double *mean = doubles_room(memory)
     cdef Py_ssize_t i = g.start
     cdef int n, k
     while i < g.stop:

@@ -876,8 +876,8 @@ MUTATIONS = [
     Mutation(
         "pseudo-likelihood without the last sites",
         "_scores.pyx",
-        "if n == SOFTPLUS_NUMBERS or i == n_features - 1:",
-        "if n == SOFTPLUS_NUMBERS:",
+        "if n == MOST_DOUBLES or i == n_features - 1:",
+        "if n == MOST_DOUBLES:",
         tests=("tests/test_kernels.py",),
     ),
     Mutation(
@@ -1912,6 +1912,13 @@ MUTATIONS = [
         "_leaves_rectified.h",
         "*x * *x * (REAL)0.5 + log",
         "log",
+        tests=("tests/test_units.py",),
+    ),
+    Mutation(
+        "units: only the first blocks of categories that fit are added up",
+        "_units.pyx",
+        "total += subtract_largest(x, n, g.size)",
+        "total = subtract_largest(x, n, g.size)",
         tests=("tests/test_units.py",),
     ),
     Mutation(

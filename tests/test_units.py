@@ -219,6 +219,19 @@ def test_means_of_rectified_units_are_right_to_a_few_ulps(dtype):
     np.testing.assert_allclose(ReLU().mean(t[:, np.newaxis])[:, 0], above, rtol=6 * eps)
 
 
+@floats
+@pytest.mark.parametrize("size", [2, 3, 31, 64, 65, 130])
+def test_log_partitions_of_any_number_of_categories(size, dtype):
+    # As many blocks as there is room for at once, and more; and blocks beyond it.
+    for n_blocks in (1, 64 // size, 1 + 200 // size):
+        n = max(1, n_blocks) * size
+        x = (20 * generator(606, n).normal(size=(30, n))).astype(dtype)
+        found = Categorical(size).log_partition(x)
+        blocks = np.float64(x).reshape(30, -1, size)
+        wanted = logsumexp(blocks, axis=2).sum(axis=1)
+        np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-11)
+
+
 @every_unit
 def test_float32_means_are_close(name):
     unit, n = UNITS[name]
