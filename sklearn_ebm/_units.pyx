@@ -22,14 +22,14 @@ from scipy.special.cython_special cimport ndtri
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport address, aligned
 from ._simd cimport (
-    PANEL_BYTES,
     DOUBLES_BYTES,
     MOST_DOUBLES,
+    PANEL_BYTES,
     Leaves,
+    doubles_room,
     n_panels_of,
     select_leaves,
     softplus_of,
-    doubles_room,
 )
 
 from ._openmp import effective_n_threads
@@ -208,10 +208,9 @@ cdef void normalise(real *x, Py_ssize_t n, Py_ssize_t size) noexcept nogil:
 
 
 cdef void group_means(
-    const Group *g, const Leaves *leaves, real *x, const double *mean,
-    const double *variance,
+    Units units, const Group *g, const Leaves *leaves, real *x
 ) noexcept nogil:
-    """Fields -> means for the columns of a group, which start at x."""
+    """Fields -> means for the columns of a group of units, which start at x."""
     cdef Py_ssize_t n = g.stop - g.start, k
     cdef Py_ssize_t n_panels = n_panels_of(n, leaves)
     if g.kind == BERNOULLI:
@@ -228,7 +227,9 @@ cdef void group_means(
         normalise(x, n, g.size)
     elif g.kind == GAUSSIAN:
         for k in range(n):
-            x[k] = <real> (mean[g.start + k] + variance[g.start + k] * x[k])
+            x[k] = <real> (
+                units.mean[g.start + k] + units.variance[g.start + k] * x[k]
+            )
     elif g.kind == RELU:
         leaves.rectified_means(<char *> x, n_panels)
     elif g.kind == POISSON:
@@ -238,27 +239,25 @@ cdef void group_means(
 
 
 cdef void group_draws(
-    const Group *g, const Leaves *leaves, real *x, const double *mean,
-    const double *variance, const double *deviation, const Noise *noise,
-    Py_ssize_t n_units, const real *uniforms, const real *normals,
+    Units units, const Group *g, const Leaves *leaves, real *x, const Noise *noise,
+    const real *uniforms, const real *normals,
 ) noexcept nogil:
-    """Fields -> states for the columns of a group, which start at x.
+    """Fields -> states for the columns of a group of units, which start at x.
 
-    n_units : of the layer
     uniforms, normals : random numbers for these columns.
     """
     cdef Py_ssize_t n = g.stop - g.start, k, b, chosen
     cdef real left
     if g.kind == BERNOULLI:
-        group_means(g, leaves, x, mean, variance)
+        group_means(units, g, leaves, x)
         for k in range(n):
             x[k] = uniforms[k] < x[k]
     elif g.kind == SPIN:
-        group_means(g, leaves, x, mean, variance)
+        group_means(units, g, leaves, x)
         for k in range(n):
             x[k] = 1 if 2 * uniforms[k] - 1 < x[k] else -1
     elif g.kind == CATEGORICAL:
-        group_means(g, leaves, x, mean, variance)
+        group_means(units, g, leaves, x)
         for b in range(n // g.size):
             # (The first one where no probability is a number: training has diverged.)
             left, chosen = uniforms[b * g.size], b * g.size
@@ -272,17 +271,17 @@ cdef void group_draws(
     elif g.kind == GAUSSIAN:
         for k in range(n):
             x[k] = <real> (
-                mean[g.start + k] + variance[g.start + k] * x[k]
-                + deviation[g.start + k] * normals[k]
+                units.mean[g.start + k] + units.variance[g.start + k] * x[k]
+                + units.deviation[g.start + k] * normals[k]
             )
     elif g.kind == RELU:
         # (A group has no more panels than columns.)
         leaves.rectified_draws(
             <char *> x, n_panels_of(n, leaves), noise.key, noise.step, noise.row,
-            noise.purpose, g.start, n_units,
+            noise.purpose, g.start, units.n_units,
         )
     elif g.kind == POISSON:
-        group_means(g, leaves, x, mean, variance)
+        group_means(units, g, leaves, x)
         leaves.counts(<char *> x, <const char *> uniforms, n_panels_of(n, leaves))
         for k in range(n):
             if x[k] < 0:
@@ -316,11 +315,10 @@ cdef void _row(
         else:  # The leaves want whole panels.
             memcpy(part, row + g.start, (g.stop - g.start) * sizeof(real))
         if noise == NULL:
-            group_means(g, leaves, part, units.mean, units.variance)
+            group_means(units, g, leaves, part)
         else:
             group_draws(
-                g, leaves, part, units.mean, units.variance, units.deviation, noise,
-                units.n_units, uniforms + g.start, normals + g.start,
+                units, g, leaves, part, noise, uniforms + g.start, normals + g.start
             )
         if units.n_groups > 1:
             memcpy(row + g.start, part, (g.stop - g.start) * sizeof(real))

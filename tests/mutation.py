@@ -1868,8 +1868,8 @@ MUTATIONS = [
     Mutation(
         "units: two groups of rectified ones draw alike",
         "_units.pyx",
-        "noise.purpose, g.start, n_units,",
-        "noise.purpose, 0, n_units,",
+        "noise.purpose, g.start, units.n_units,",
+        "noise.purpose, 0, units.n_units,",
         tests=("tests/test_units.py",),
     ),
     Mutation(
