@@ -15,6 +15,7 @@ from ._units cimport Units
 from ._vectors cimport length, make_orthogonal, product, real, separate
 
 from ._products import single_threaded_blas
+from ._units import UNBOUNDED
 
 cdef enum:
     # Steps of the power method, at most.
@@ -43,8 +44,8 @@ cdef class Excess:
         D, H = self.n_visible, self.n_hidden
         self.visible_unbounded = <double *> self._bytes("visible_unbounded", D * 8)
         self.hidden_unbounded = <double *> self._bytes("hidden_unbounded", H * 8)
-        self._vector("visible_unbounded")[:] = visible.unbounded()
-        self._vector("hidden_unbounded")[:] = hidden.unbounded()
+        self._vector("visible_unbounded")[:] = visible.of_kind(*UNBOUNDED)
+        self._vector("hidden_unbounded")[:] = hidden.of_kind(*UNBOUNDED)
         # Begin with waves; there are no more of them than singular values.
         real_units = self._vector("visible_unbounded") > 0
         n, m = real_units.sum(), np.count_nonzero(self._vector("hidden_unbounded"))

@@ -29,8 +29,8 @@ from libc.math cimport log, sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from ._gibbs cimport DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE, share_in_average
 from ._excess cimport Excess
+from ._gibbs cimport DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE, share_in_average
 from ._jumps cimport Jumps
 from ._mean_field cimport ROWS, MeanField
 from ._minibatches cimport Minibatches
@@ -77,15 +77,6 @@ cdef void follow_variance(
         by[j] += <real> (change * weights[j])
 
 
-cdef bint _has_counts(Units units):
-    """Whether some of the units are counts."""
-    cdef int k
-    for k in range(units.n_groups):
-        if units.groups[k].kind == Kind.POISSON:
-            return True
-    return False
-
-
 cdef class UnitTrainer(Minibatches):
     """A restricted Boltzmann machine of any units in training.
 
@@ -94,8 +85,7 @@ cdef class UnitTrainer(Minibatches):
 
     visible, hidden : Units; of Gaussian visible units the trainer sets the means
     (to the visible intercepts) and variances.
-    gaussian, learned : bool arrays (n_visible,); which units are Gaussian, and of
-    which the variance is learned.
+    learned : of which columns of the rows the variance is learned (they are Gaussian).
     shift, scale : what is subtracted from rows, and what they are divided by then.
     data_variance : variances of the rows then, of which learned ones keep a share.
     clip : bound on the gradient of a weight, or 0.
@@ -105,7 +95,7 @@ cdef class UnitTrainer(Minibatches):
     field : MeanField for the visible units that rows do not have.
     connected : bool array (n_visible, n_hidden), or None if all are.
     rate_shares : of the learning rate, which is that of hidden biases, for all that
-    belongs to a visible unit.
+    belongs to a column of the rows.
     up_scale, down_scale : factors of the weights in the fields of hidden and of
     visible units; both 1 in a machine, but not in the parts of one to be.
     """
@@ -181,9 +171,9 @@ cdef class UnitTrainer(Minibatches):
     def __cinit__(
         self, Rows rows, Units visible, Units hidden, components, intercept_hidden,
         intercept_visible, log_variance=0.0, *, Py_ssize_t batch_size, chains, key,
-        step, Py_ssize_t n_gibbs_steps, visible_offset, hidden_offset, gaussian=False,
-        learned=False, shift=0.0, scale=1.0, data_variance=1.0, MeanField field=None,
-        connected=None, rate_shares=1.0, double up_scale=1.0, double down_scale=1.0,
+        step, Py_ssize_t n_gibbs_steps, visible_offset, hidden_offset, learned=False,
+        shift=0.0, scale=1.0, data_variance=1.0, rate_shares=1.0, MeanField field=None,
+        connected=None, double up_scale=1.0, double down_scale=1.0,
     ):
         """chains : hidden states (n_chains, n_hidden), or None without persistence."""
         self.rows, self.key, self.step = rows, key, step
@@ -209,13 +199,18 @@ cdef class UnitTrainer(Minibatches):
         self._vector("variance")[:] = np.exp(np.asarray(log_variance, float))
         self._vector("visible_offset")[:] = visible_offset
         self._vector("hidden_offset")[:] = hidden_offset
-        self._row("shift_row", self.n_visible)[:] = shift
-        self._row("inverse_row", self.n_visible)[:] = 1 / np.asarray(scale)
+        gaussian = visible.of_kind(Kind.GAUSSIAN)
         self._vector("gaussian")[:] = gaussian
-        self._vector("learned")[:] = learned
-        self._vector("data_variance")[:] = data_variance
-        self._vector("rate_shares")[:] = rate_shares
-        self.any_gaussian = bool(np.any(gaussian))
+        self.any_gaussian = gaussian.any()
+        # (Units that rows do not have are taken as they are, at the full rate.)
+        self._row("inverse_row", self.n_visible)[:] = 1
+        self._vector("rate_shares")[:] = 1
+        given = slice(self.n_given)
+        self._row("shift_row", self.n_visible)[given] = shift
+        self._row("inverse_row", self.n_visible)[given] = 1 / np.asarray(scale)
+        self._vector("learned")[given] = learned
+        self._vector("data_variance")[given] = data_variance
+        self._vector("rate_shares")[given] = rate_shares
         if self.persistent:
             self.set_chains(chains)
         self.excess = Excess(visible, hidden, self.h_bytes, self.dtype)
@@ -384,7 +379,8 @@ cdef class UnitTrainer(Minibatches):
         """
         self.jumps = Jumps(
             self.hidden, self.n_chains, self.h_bytes, self.dtype, self.n_visible,
-            self.batch_size, seldom=False, counts=_has_counts(self.visible),
+            self.batch_size, seldom=False,
+            counts=self.visible.of_kind(Kind.POISSON).any(),
         )
         self.fields_then = self._bytes("fields_then", self.n_chains * self.v_bytes)
         if state is not None:

@@ -102,12 +102,12 @@ cdef class Units:
         self.memory["variance"].view(float)[: self.n_units] = variance
         self.memory["deviation"].view(float)[: self.n_units] = np.sqrt(variance)
 
-    def unbounded(self):
-        """Which units have states as large as they like, (n_units,) bool."""
+    def of_kind(self, *kinds):
+        """Which units are of one of these kinds, (n_units,) bool."""
         marks = np.zeros(self.n_units, bool)
         for k in range(self.n_groups):
             start, stop = self.groups[k].start, self.groups[k].stop
-            marks[start:stop] = self.groups[k].kind in UNBOUNDED
+            marks[start:stop] = self.groups[k].kind in kinds
         return marks
 
     cdef Py_ssize_t n_panels(self, const Leaves *leaves) noexcept nogil:

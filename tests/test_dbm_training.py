@@ -87,7 +87,9 @@ class Case:
             "n_gibbs_steps": n_gibbs_steps,
             "visible_offset": centred * rng.uniform(0.1, 0.9, D),
             "hidden_offset": centred * rng.uniform(0.1, 0.9, H),
-            "gaussian": gaussian,
+        }
+        # (The twin knows those of all visible units, the kernel those of the rows.)
+        scales = {
             "learned": gaussian,
             "shift": np.where(gaussian, -4.0, 0.0),
             "scale": np.where(gaussian, 3.5, 1.0),
@@ -100,6 +102,7 @@ class Case:
             Rows(self.X), even.kernel(D), BERNOULLI.kernel(H), *state.values(),
             batch_size=batch_size, chains=chains, field=field,
             connected=self.connected, **settings,
+            **{name: x[:n_given] for name, x in scales.items()},
         )  # fmt: skip
         self.twin = reference_units.UnitTrainer(
             even.kernel(D), BERNOULLI.kernel(H),
@@ -108,7 +111,7 @@ class Case:
             infer=lambda seen, machine: mean_field(
                 seen, machine[0], machine[1], machine[2][n_given:], n_steps, tolerance
             )[0],
-            **settings, **options,
+            gaussian=gaussian, **settings, **scales, **options,
         )  # fmt: skip
         if jumps:
             self.trainer.start_jumps()
@@ -231,7 +234,7 @@ def test_weights_that_count_more_than_once(visible, up, down):
     settings = {
         "key": KEY, "step": 3, "n_gibbs_steps": 1, "shift": np.zeros(5),
         "visible_offset": rng.random(5), "hidden_offset": rng.random(4),
-        "gaussian": gaussian, "learned": gaussian, "scale": np.ones(5),
+        "learned": gaussian, "scale": np.ones(5),
         "up_scale": up, "down_scale": down,
     }  # fmt: skip
     chains = (rng.random((7, 4)) < 0.5).astype(float)
@@ -241,7 +244,7 @@ def test_weights_that_count_more_than_once(visible, up, down):
     )  # fmt: skip
     twin = reference_units.UnitTrainer(
         unit.kernel(5), BERNOULLI.kernel(4), tuple(x.T for x in state), chains,
-        **settings, max_norm=1.0,
+        **settings, gaussian=gaussian, max_norm=1.0,
     )  # fmt: skip
     trainer.max_norm = 1.0
     trainer.begin_epoch(np.arange(8), [0.1, 0.05])

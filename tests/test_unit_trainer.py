@@ -143,7 +143,6 @@ class Case:
             "n_gibbs_steps": n_gibbs_steps,
             "visible_offset": centred * rng.uniform(0.1, 0.9, D),
             "hidden_offset": centred * rng.uniform(0.1, 0.9, H),
-            "gaussian": gaussian,
             "learned": self.learned,
             "shift": np.where(gaussian, -4.0, 0.0),
             "scale": np.where(gaussian, 3.5, 1.0),
@@ -163,6 +162,7 @@ class Case:
             self.hidden.kernel(H),
             tuple(np.float64(x).T for x in state.values()),
             start.astype(dtype).astype(float) if n_chains else None,
+            gaussian=gaussian,
             **settings,
             dtype=dtype,
             **options,
@@ -607,7 +607,6 @@ def test_jumps_carry_chains_where_sweeps_do_not(jumps):
         n_gibbs_steps=1,
         visible_offset=0.0,
         hidden_offset=0.0,
-        gaussian=True,
     )
     if jumps:
         trainer.start_jumps()

@@ -18,7 +18,7 @@ from ._rates import CLIP, rate_of_counts, rate_shares
 from ._sampling import LAYER_KEY
 from ._starts import log_odds
 from ._trained import set_steps
-from ._visible_scales import bias_for
+from ._visible_scales import bias_for, kernel_scales
 
 BERNOULLI = as_unit("bernoulli")
 # Learning rates by default. At the first, hidden units that hear their input twice and
@@ -236,15 +236,11 @@ def _trainer(estimator, rows, part):
             seen, are(_kinds(estimator, part), Kind.BERNOULLI)
         ),
         hidden_offset=part.upper_offset if estimator.centering else 0.0,
-        gaussian=columns.gaussian if first else False,
-        learned=columns.learned if first else False,
-        shift=shift,
-        scale=scale,
-        data_variance=np.square(state["visible_scale"] / scale) if first else 1.0,
         rate_shares=_rate_shares(estimator, part.k),
         up_scale=part.up,
         down_scale=part.down,
         connected=part.connected,
+        **(kernel_scales(state, columns) if first else {}),
     )
     if first and any_unbounded(columns.unit):
         trainer.clip = CLIP

@@ -384,6 +384,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             key=state["key"],
             step=state["step"],
             n_gibbs_steps=np.ravel(self.n_gibbs_steps)[-1],
+            hidden_offset=state["hidden_offset"] if self.centering else 0.0,
         )
         set_steps(trainer, self, state.get("velocity"))
         if self.fast_learning_rate and self.persistent:

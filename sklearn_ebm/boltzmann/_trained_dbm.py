@@ -25,12 +25,12 @@ from ._rates import (
 from ._snapshot import DeepSnapshot
 from ._starts import BITS_RATE, first_draws, start_of_bits, start_of_some_bits
 from ._structure import layer_sizes, sizes_in_words, visible_in_words
-from ._trained import Trained
+from ._trained import PARAMETERS, Trained
 from ._visible_scales import (
     SCALES,
     first_units,
+    kernel_scales,
     scaled_offset,
-    scaled_variance,
     unscaled,
     varied_features,
 )
@@ -161,8 +161,6 @@ class TrainedDBM(Trained, FittedDBM):
         offset[: len(bits)] = self._subtracted(scaled_offset(state), bits)
         if self.centering:
             offset[len(bits) :] = state["latent_offset"]
-        variance = scaled_variance(state)
-        padding = 0, n_latent
         field = None
         if n_latent:
             field = MeanField(
@@ -179,20 +177,12 @@ class TrainedDBM(Trained, FittedDBM):
                 rows.n_columns + n_latent
             ),
             BERNOULLI.kernel(n_odd),
-            state["components"],
-            state["intercept_hidden"],
-            state["intercept_visible"],
-            state["log_variance"],
+            *(state[name] for name in PARAMETERS),
             visible_offset=offset,
-            hidden_offset=state["hidden_offset"] if self.centering else 0.0,
-            gaussian=np.pad(columns.gaussian, padding),
-            learned=np.pad(columns.learned, padding),
-            shift=np.pad(state["shift"], padding),
-            scale=np.pad(state["scale"], padding, constant_values=1.0),
-            data_variance=np.pad(variance, padding, constant_values=1.0),
-            rate_shares=np.pad(self._rate_shares(), padding, constant_values=1.0),
+            rate_shares=self._rate_shares(),
             field=field,
             connected=self._connected(rows.n_columns),
+            **kernel_scales(state, columns),
             **settings,
         )
         if any_unbounded(columns.unit):

@@ -67,7 +67,6 @@ class TrainedRBM(Trained, FittedRBM):
             state["intercept_hidden"],
             state["intercept_visible"],
             visible_offset=self._subtracted(state["visible_offset"]),
-            hidden_offset=state["hidden_offset"] if self.centering else 0.0,
             **settings,
         )
         # (Other means of the chains to get about go by other rules.)

@@ -40,13 +40,14 @@ from ._rates import (
 from ._snapshot import UnitSnapshot
 from ._starts import first_draws, start_of_some_bits, training_rows
 from ._structure import as_made, visible_in_words
+from ._trained import PARAMETERS
 from ._trained_rbm import TrainedRBM
 from ._unit_columns import UnitColumns
 from ._visible_scales import (
     SCALES,
     first_units,
+    kernel_scales,
     scaled_offset,
-    scaled_variance,
     unscaled,
     varied_features,
 )
@@ -475,18 +476,10 @@ class UnitsRBM(UnitColumns, TrainedRBM):
             rows,
             columns.unit.kernel(len(offset)),
             hidden.kernel(self.n_components),
-            state["components"],
-            state["intercept_hidden"],
-            state["intercept_visible"],
-            state["log_variance"],
+            *(state[name] for name in PARAMETERS),
             visible_offset=self._subtracted(offset, are(columns.kinds, Kind.BERNOULLI)),
-            hidden_offset=state["hidden_offset"] if self.centering else 0.0,
-            gaussian=columns.gaussian,
-            learned=columns.learned,
-            shift=state["shift"],
-            scale=state["scale"],
-            data_variance=scaled_variance(state),
             rate_shares=self._rate_shares(),
+            **kernel_scales(state, columns),
             **settings,
         )
         if any_unbounded(columns.unit, hidden):

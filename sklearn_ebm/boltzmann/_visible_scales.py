@@ -134,9 +134,14 @@ def scaled_offset(state):
     return (state["visible_offset"] - state["shift"]) / state["scale"]
 
 
-def scaled_variance(state):
-    """Variances of visible units in the data, in the scale of the training."""
-    return np.square(state["visible_scale"] / state["scale"])
+def kernel_scales(state, columns):
+    """What a `UnitTrainer` has to know of the scales of features, by its names."""
+    return {
+        "learned": columns.learned,
+        "shift": state["shift"],
+        "scale": state["scale"],
+        "data_variance": np.square(state["visible_scale"] / state["scale"]),
+    }
 
 
 def unscaled(state, columns, components, hidden, visible, log_variance):
