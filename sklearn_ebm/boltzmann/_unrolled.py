@@ -153,17 +153,21 @@ class Augmented:
             self.known = np.zeros(X.shape[0], bool)
 
     def __getitem__(self, rows):
-        if self.kept is None:
-            X = self.X[rows]
-            if not goes_by_lists(X):
-                return self.machine.even(dense(X, self.machine.dtype))
-            latent = self.machine.settle(X)[0]
+        X, latent = self.X[rows], self._means(rows)
+        # (Rows that are asked for again are trained on, and dense there.)
+        if self.kept is None and goes_by_lists(X):
             return sp.hstack((X, sp.csr_array(latent)), "csr", latent.dtype)
+        return np.hstack([dense(X, self.machine.dtype), latent])
+
+    def _means(self, rows):
+        """Means of the latent units of rows."""
+        if self.kept is None:
+            return self.machine.settle(self.X[rows])[0]
         new = rows[~self.known[rows]]
         if len(new):
             self.kept[new] = self.machine.settle(self.X[new])[0]
             self.known[new] = True
-        return np.hstack([dense(self.X[rows], self.machine.dtype), self.kept[rows]])
+        return self.kept[rows]
 
 
 def net_sizes(layers, n_outputs):
