@@ -3,17 +3,12 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import expit, logsumexp
 
-from ._ais import anneal
 from ._gibbs import Layer
+from ._log_z import LEAST_SWEEPS, annealed, enumerated, tempered
 from ._machines import Machine
-from ._pacer import Pacer
 from ._panels import Panels
-from ._rows import Rows
 from ._scores import score_rows
-from ._unit_paths import UnitPath, log_z_by_enumeration, state_counts
 from ._validation import (
     check_choice,
     check_count,
@@ -21,20 +16,9 @@ from ._validation import (
     check_states,
     naming,
     random_generator,
-    random_key,
 )
 from .layered import Layered
-from .samplers import Gibbs, ReplicaExchange
-from .samplers._draws import WARM_UP_JUMPS
-from .samplers._paths import (
-    BITS,
-    annealing_path,
-    base_layer,
-    check_betas,
-    layered_of,
-    layers_of,
-    two_layers,
-)
+from .samplers._paths import BITS, check_betas, layered_of, layers_of, two_layers
 
 __all__ = [
     "LogLikelihood",
@@ -45,20 +29,6 @@ __all__ = [
     "log_partition",
     "ratio_matching",
 ]
-
-# 2 ** 26 states of 1000 units take about a minute a core.
-MOST_ENUMERATED = 26
-# The same for units other than Bernoulli ones.
-MOST_STATE_BITS = 20
-# States (as a power of two) that are scored at a time.
-BLOCK_BITS = 16
-# Temperatures of an ensemble that exchanges them: enough for 500 hidden units.
-N_TEMPERATURES = 20
-# Sweeps before a reverse run, as a share of its length and at least.
-TEMPERED_SHARE, LEAST_TEMPERED = 0.1, 100
-# Stretches of a tempered run that its standard error is found from; every other sweep
-# tries to swap, so that a stretch needs several.
-N_STRETCHES, LEAST_SWEEPS = 10, 40
 
 
 @dataclass(frozen=True)
@@ -285,218 +255,18 @@ def log_partition(
     """
     check_choice(method, "method", ("exact", "ais", "tempering"))
     check_choice(reverse, "reverse", (True, False))
-    bits = layers_of(model).units == BITS
+    layers = layers_of(model)
     if method == "exact":
-        enumerate_ = _enumerate if bits else _enumerate_units
-        return LogPartition(enumerate_(layers_of(model)), 0.0, "exact")
+        return LogPartition(enumerated(layers), 0.0, "exact")
     n_runs = check_count(n_runs, "n_runs", least=1)
     rng = random_generator(random_state)
     if method == "ais":
-        ais = _ais if bits else _ais_of_units
-        return ais(model, check_betas(betas), n_runs, reverse, rng)
-    two_layers(model, "method='tempering'")
-    n_sweeps = check_count(betas, "betas", least=LEAST_SWEEPS)
-    return _tempering(model, n_sweeps, n_runs, rng)
-
-
-# ---- Exactly ----
-
-
-def _enumerate(layers):
-    """Logarithm of the sum over both layers, the smaller one by enumeration."""
-    if len(layers.biases[0]) < len(layers.biases[1]):
-        layers = layers.reversed()
-    n_units = len(layers.biases[1])
-    if n_units > MOST_ENUMERATED:
-        raise ValueError(
-            f"The smaller layer has {n_units} units: more than the "
-            f"{MOST_ENUMERATED} whose states can be enumerated. "
-            "log_partition(model, 'ais') estimates log Z instead."
-        )
-    weights = np.asarray(layers.weights[0], dtype=np.float64)
-    # Seen from above, the lower layer is the hidden one.
-    layer = Layer(Panels.from_columns(weights), layers.biases[0])
-    low = min(n_units, BLOCK_BITS)
-    states = np.empty((2**low, n_units), dtype=bool)
-    states[:, :low] = _states(np.arange(2**low), low)
-    sums = []
-    for high in range(2 ** (n_units - low)):
-        states[:, low:] = _states(np.array([high]), n_units - low)
-        rows = Rows(states.astype(np.float64))
-        sums.append(logsumexp(-score_rows(rows, layer, layers.biases[1])))
-    return float(logsumexp(sums))
-
-
-def _enumerate_units(layers):
-    """The same for units of any kind, one layer of which has finitely many states."""
-    if not can_enumerate(layers):
-        raise ValueError(
-            f"Neither layer has at most 2^{MOST_STATE_BITS} states, which could be "
-            "enumerated. log_partition(model, 'ais') estimates log Z instead."
-        )
-    return log_z_by_enumeration(layers)
-
-
-def can_enumerate(layers):
-    """Whether a layer of a folded machine is small enough for the exact value."""
-    most = MOST_ENUMERATED if layers.units == BITS else MOST_STATE_BITS
-    return min(state_counts(layers)) <= 2**most
-
-
-def _states(codes, n_units):
-    """Binary digits of some integers, the lowest first."""
-    return (codes[:, None] >> np.arange(n_units)) & 1 == 1
-
-
-# ---- Annealed importance sampling ----
-
-
-def _ais(model, betas, n_runs, reverse, rng):
-    """Annealed importance sampling for Bernoulli units."""
-    path, log_z = annealing_path(model)
-    start_key, key, back_key = (random_key(rng) for _ in range(3))
-    # Where the path begins, its units are independent.
-    shape = n_runs, len(path.base)
-    states = np.random.default_rng(start_key).random(shape) < expit(path.base)
-    forward = _anneal(path, states, betas, key)
-    if not reverse:
-        return _annealed(log_z, betas, forward)
-    n_sweeps = _sweeps_before_reverse(betas)
-    starts = _jumped(model, _drawn_again(states, forward, rng), rng)
-    starts = _tempered(model, starts, n_sweeps, rng)
-    back = _anneal(path, starts, np.ascontiguousarray(betas[::-1]), back_key)
-    return _annealed(log_z, betas, forward, back, n_tempered_sweeps=n_sweeps)
-
-
-def _ais_of_units(model, betas, n_runs, reverse, rng):
-    """Annealed importance sampling for units of any kind."""
-    layers = layers_of(model)
-    path = UnitPath(layers, base_layer(model, layers))
-    start_key, key, back_key, gibbs_key = (random_key(rng) for _ in range(4))
-    states = path.start(n_runs, start_key)
-    forward, states = path.anneal(states, betas, key)
-    if not reverse:
-        return _annealed(path.log_z_base, betas, forward)
-    n_sweeps = _sweeps_before_reverse(betas)
-    starts = _jumped(model, _drawn_again(states, forward, rng), rng)
-    Machine(layers).run(starts, n_sweeps, gibbs_key, 0)
-    back = path.anneal_back(starts, betas, back_key)
-    return _annealed(path.log_z_base, betas, forward, back, n_gibbs_sweeps=n_sweeps)
-
-
-def _annealed(log_z_base, betas, forward, back=None, **settings):
-    """Return the estimates of runs forward and back, from the logs of their weights."""
-    gain, error, size = _mean_weight(forward)
-    reverse = {}
-    if back is not None:
-        loss, back_error, _ = _mean_weight(back)
-        reverse = {"reverse": log_z_base - loss, "reverse_standard_error": back_error}
-    return LogPartition(
-        log_z_base + gain,
-        error,
-        "ais",
-        forward=log_z_base + gain,
-        effective_sample_size=size,
-        settings={"n_betas": len(betas), "n_runs": len(forward), **settings},
-        **reverse,
-    )
-
-
-def _sweeps_before_reverse(betas):
-    """Number of sweeps that take the ends of forward runs nearer to the model."""
-    return max(LEAST_TEMPERED, round(TEMPERED_SHARE * len(betas)))
-
-
-def _drawn_again(states, log_weights, rng):
-    """Draw as many of the states, in proportion to their weights."""
-    weights = np.exp(log_weights - log_weights.max())
-    return states[rng.choice(len(states), len(states), p=weights / weights.sum())]
-
-
-def _jumped(model, states, rng):
-    """States of chains that have jumped to places near rows, if any have been kept.
-
-    So the reverse estimate may tell that annealing has missed modes of the data.
-    """
-    sampler = Gibbs(model)
-    chains = sampler.init(init=states, random_state=rng)
-    for _ in range(WARM_UP_JUMPS):
-        chains = sampler.jump(chains)
-    return chains.visible
-
-
-def _anneal(path, states, betas, key):
-    """Take states along a path, in place; the logarithms of their weights."""
-    log_weights = np.zeros(len(states))
-    Pacer().run(
-        lambda start, stop, _: anneal(
-            path, states, betas, log_weights, start, stop, key
-        ),
-        len(betas) - 1,
-    )
-    return log_weights
-
-
-def _mean_weight(log_weights):
-    """Logarithm of the mean weight, its standard error, effective sample size."""
-    n = len(log_weights)
-    log_mean = logsumexp(log_weights) - np.log(n)
-    weights = np.exp(log_weights - log_mean)
-    error = weights.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
-    return float(log_mean), float(error), float(n**2 / (weights**2).sum())
-
-
-def _tempered(model, states, n_sweeps, rng):
-    """Samples of a model, from ensembles of chains that start at these states."""
-    sampler = ReplicaExchange(model)
-    replicas = sampler.init(len(states), init=states, random_state=rng)
-    replicas = sampler.adapt(replicas, n_sweeps // 2)
-    return sampler.samples(sampler.step(replicas, n_sweeps - n_sweeps // 2))
-
-
-# ---- Tempering ----
-
-
-def _tempering(model, n_sweeps, n_runs, rng):
-    sampler = ReplicaExchange(model)
-    n_ensembles = max(1, n_runs // N_TEMPERATURES)
-    replicas = sampler.init(n_ensembles, betas=N_TEMPERATURES, random_state=rng)
-    replicas = sampler.adapt(replicas, n_sweeps // 4)
-    replicas = sampler.step(replicas, n_sweeps - n_sweeps // 4)
-    n_kept = len(replicas.gains)
-    stretches = np.array_split(np.arange(n_kept), N_STRETCHES)
-    values = [_bennett(replicas, steps) for steps in stretches]
-    return LogPartition(
-        sampler.log_z_base + _bennett(replicas, np.arange(n_kept)),
-        float(np.std(values, ddof=1) / np.sqrt(N_STRETCHES)),
-        "tempering",
-        settings={
-            "betas": replicas.betas,
-            "n_ensembles": n_ensembles,
-            "n_sweeps": n_kept,
-            "swap_rates": replicas.swap_rates,
-        },
-    )
-
-
-def _bennett(replicas, steps):
-    """Logarithm of the ratio of both ends' partition functions, from some steps.
-
-    Between neighbours it is the x for which the mean of ``expit(gain - x)`` below
-    equals that of ``expit(gain + x)`` above.
-    """
-    parity = (replicas.n_steps - len(replicas.gains) + steps) % 2
-    total = 0.0
-    for level in range(len(replicas.betas) - 1):
-        tried = steps[parity == level % 2]
-        gains, visits = replicas.gains[tried], replicas.visits[tried]
-        up, down = gains[visits == level], gains[visits == level + 1]
-        total += brentq(
-            lambda x, up=up, down=down: expit(up - x).mean() - expit(down + x).mean(),
-            min(up.min(), -down.max()) - 1,
-            max(up.max(), -down.min()) + 1,
-        )
-    return total
+        found = annealed(model, check_betas(betas), n_runs, reverse, rng)
+    else:
+        two_layers(model, "method='tempering'")
+        n_sweeps = check_count(betas, "betas", least=LEAST_SWEEPS)
+        found = tempered(model, n_sweeps, n_runs, rng)
+    return LogPartition(method=method, **found)
 
 
 # ---- Rows under a model ----
