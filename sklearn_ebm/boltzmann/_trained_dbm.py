@@ -132,13 +132,11 @@ class TrainedDBM(Trained, FittedDBM):
                     bits, weights[0], means[:2], biases[:2], linked[0], alone
                 )
         if learned.any():
-            mean = (division.column_means - start["shift"]) / start["scale"]
-            part, hidden, wide, variance = wide_start(
-                np.array(weights[0].T), mean, variance, learned, rates[0]
+            part, hidden, biases[0], variance = wide_start(
+                np.array(weights[0].T), biases[0], variance, learned, rates[0]
             )
             weights[0][...] = part.T
             biases[1] = biases[1] + hidden - logit(rates[0])
-            biases[0] = np.where(learned, wide, biases[0])
         even, latent = np.concatenate(biases[::2]), np.concatenate([[], *rates[1::2]])
         log_variance = np.where(columns.gaussian, np.log(variance), 0)
         parameters = {

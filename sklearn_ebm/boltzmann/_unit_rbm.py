@@ -431,20 +431,18 @@ class UnitsRBM(UnitColumns, TrainedRBM):
 
     @unless_bits
     def _first_state(self, components, X, dtype, division):
-        columns, mean = self._columns(), division.column_means
+        columns = self._columns()
         start = first_units(columns, X, division, self.standardize, dtype)
-        shift, scale, bias = start["shift"], start["scale"], start["bias"]
-        first = start["variance"]
+        bias, variance = start["bias"], start["variance"]
         nothing = np.zeros((1, self.n_components))
         hidden, unit = nothing[0], as_unit(self.hidden)
         rate = unit.mean(nothing)[0]
         if columns.learned.any() and unit.kind == Kind.BERNOULLI:
             learned = varied_features(start, columns)
             rate = wide_rates(components, X, division, start, learned)
-            components, hidden, wide, first = wide_start(
-                components, (mean - shift) / scale, first, learned, rate
+            components, hidden, bias, variance = wide_start(
+                components, bias, variance, learned, rate
             )
-            bias = np.where(learned, wide, bias)
             bits = columns.binary
             if self.centering and bits.any():
                 # (Where all features are of few values, small weights end higher.)
@@ -453,17 +451,17 @@ class UnitsRBM(UnitColumns, TrainedRBM):
                     bits, components.T, means, (bias, hidden)
                 )
         if check_pair(columns.unit, unit):
-            components = within_reach(components, columns, first, unit)
+            components = within_reach(components, columns, variance, unit)
         parameters = {
             "components": components,
             "intercept_hidden": hidden,
             "intercept_visible": bias,
-            "log_variance": np.where(columns.gaussian, np.log(first), 0),
+            "log_variance": np.where(columns.gaussian, np.log(variance), 0),
             "hidden_offset": rate,
         }
         kept = {name: start[name] for name in SCALES}
         if any_unbounded(unit):
-            state = kept | {"visible_offset": mean}
+            state = kept | {"visible_offset": division.column_means}
             kept["largest_variance"] = self._largest_variance(X, division, state)
         return {name: x.astype(dtype) for name, x in parameters.items()} | kept
 

@@ -62,7 +62,7 @@ def wide_rates(components, X, division, start, learned):
     return np.where(short, FREQUENT, RARE)
 
 
-def wide_start(components, mean, variance, learned, rates):
+def wide_start(components, bias, variance, learned, rates):
     """Parameters to start from, where variances are learned.
 
     Parameters
@@ -70,8 +70,9 @@ def wide_start(components, mean, variance, learned, rates):
     components : ndarray of shape (n_hidden, n_visible)
         Small random weights.
 
-    mean, variance : ndarray of shape (n_visible,)
-        Means and variances of the features.
+    bias, variance : ndarray of shape (n_visible,)
+        Biases and variances of independent visible units; where the variance is
+        learned, they are the mean and the variance of the feature.
 
     learned : ndarray of bool of shape (n_visible,)
         Features whose variance is learned; nothing changes for the others.
@@ -88,8 +89,8 @@ def wide_start(components, mean, variance, learned, rates):
         Biases of hidden Bernoulli units, which are then on at about these rates.
 
     visible, variance : ndarray of shape (n_visible,)
-        Means without hidden units and variances given them, so that both are right
-        in all.
+        Biases, which are means without hidden units, and variances given them, so that
+        both are right in all.
 
     Notes
     -----
@@ -108,11 +109,11 @@ def wide_start(components, mean, variance, learned, rates):
     added = weighted_sums(np.square(steps).T, shake)
     inside = np.maximum(variance * (variance - 4 * added), 0.0)
     given = (variance + np.sqrt(inside)) / 2
-    hidden = logit(rates) - (steps / given * (mean + steps / 2)).sum(axis=1)
+    hidden = logit(rates) - (steps / given * (bias + steps / 2)).sum(axis=1)
     return (
         np.where(learned, steps, components),
         hidden,
-        np.where(learned, mean - weighted_sums(steps.T, rates), mean),
+        np.where(learned, bias - weighted_sums(steps.T, rates), bias),
         np.where(learned, given, variance),
     )
 
