@@ -42,7 +42,7 @@ from ._gibbs cimport (
     DRAW_VISIBLE,
     share_in_average,
 )
-from ._minibatches cimport Minibatches
+from ._minibatches cimport Minibatches, Place
 from ._openmp cimport bound, team_barrier
 from ._products cimport multiply
 from ._rows cimport RowBlock, Rows, lower_bound
@@ -355,27 +355,17 @@ cdef class ClassifierTrainer(Minibatches):
         super().begin_epoch(order, rates)
         self.log_likelihood, self.n_labelled, self.n_hits = 0, 0, 0
 
-    cdef void _sweep(
-        self, Py_ssize_t number, int thread, int team
-    ) noexcept nogil:
+    cdef void _sweep(self, Place now, int thread, int team) noexcept nogil:
         """One sweep, as one thread of a team does it; all threads keep step."""
-        cdef Py_ssize_t sweep = number % self.n_gibbs_steps
-        cdef Py_ssize_t part = number // self.n_gibbs_steps % self.n_passes
-        cdef Py_ssize_t batch = number // self.n_gibbs_steps // self.n_passes
-        cdef Py_ssize_t batch_rows = min(
-            self.batch_size, self.order.shape[0] - batch * self.batch_size
-        )
-        cdef Py_ssize_t batch_chains = self.n_chains if self.persistent else batch_rows
-        cdef Py_ssize_t at = part * BLOCK, first = batch * self.batch_size + at
-        cdef Py_ssize_t n = max(0, min(BLOCK, batch_rows - at)), m = 0
-        cdef bint last = sweep == self.n_gibbs_steps - 1
+        cdef Py_ssize_t at = now.part * BLOCK, first = now.first + at
+        cdef Py_ssize_t n = max(0, min(BLOCK, now.n_rows - at)), m = 0
         cdef char *chains = self.chains_
-        cdef double scale = 1.0 / batch_rows
+        cdef double scale = 1.0 / now.n_rows
         if self.generative > 0:
-            m = max(0, min(BLOCK, batch_chains - at))
+            m = max(0, min(BLOCK, now.n_chains - at))
         if self.persistent:
             chains += at * self.hidden_panels * PANEL_BYTES
-        if sweep == 0:
+        if now.number == 0:
             self._read(first, n, thread, team)
             team_barrier()
             self._data_fields(n, thread, team)
@@ -383,23 +373,23 @@ cdef class ClassifierTrainer(Minibatches):
             self._enter_rows(first, n, <uint32_t> at, scale, chains, thread, team)
             team_barrier()
         if self.generative > 0:
-            self._draw_visible(n, m, <uint32_t> at, sweep, chains, thread, team)
+            self._draw_visible(n, m, <uint32_t> at, now.number, chains, thread, team)
             team_barrier()
             self._read_chains(n, m, thread, team)
             team_barrier()
             self._draw_hidden(
-                n, m, <uint32_t> at, sweep, self.generative / batch_chains, chains,
+                n, m, <uint32_t> at, now.number, self.generative / now.n_chains, chains,
                 thread, team,
             )
             team_barrier()
-        if not last:
+        if not now.last:
             return
-        self._update(n, m, batch_rows, batch_chains, part, batch, thread, team)
+        self._update(n, m, now, thread, team)
         team_barrier()
         # What the next pass does before its first barrier takes no note of this.
         if thread == 0:
             self._note(first, n)
-            if part == self.n_passes - 1:
+            if now.part == self.n_passes - 1:
                 self.step += self.n_gibbs_steps
                 self.n_passed += 1
 
@@ -730,16 +720,14 @@ cdef class ClassifierTrainer(Minibatches):
     # ---- The gradient and its step ----
 
     cdef void _update(
-        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t batch_rows,
-        Py_ssize_t batch_chains, Py_ssize_t part, Py_ssize_t batch, int thread,
-        int team,
+        self, Py_ssize_t n, Py_ssize_t m, Place now, int thread, int team
     ) noexcept nogil:
         """Gradient of a pass, block by block; with the last pass its step."""
         cdef Py_ssize_t n_features = (self.n_visible + FEATURES - 1) // FEATURES
         cdef Py_ssize_t n_units = (self.hidden_stride + UNITS - 1) // UNITS
         cdef Py_ssize_t block
-        cdef bint fresh = part == 0, last = part == self.n_passes - 1
-        cdef double rate = self.rates[batch]
+        cdef bint fresh = now.part == 0, last = now.part == self.n_passes - 1
+        cdef double rate = self.rates[now.batch]
         # Label weights and biases of hidden units; biases of what is visible.
         for block in range(
             bound(n_units + 1, thread, team), bound(n_units + 1, thread + 1, team)
@@ -750,7 +738,7 @@ cdef class ClassifierTrainer(Minibatches):
                     self._give_way_to_decay(block)
                     self._step_units(block, rate)
             else:
-                self._sum_visible(n, m, batch_rows, batch_chains, fresh)
+                self._sum_visible(n, m, now, fresh)
                 if last:
                     self._step_visible(rate)
         if last:
@@ -885,13 +873,12 @@ cdef class ClassifierTrainer(Minibatches):
                 )
 
     cdef void _sum_visible(
-        self, Py_ssize_t n, Py_ssize_t m, Py_ssize_t batch_rows,
-        Py_ssize_t batch_chains, bint fresh,
+        self, Py_ssize_t n, Py_ssize_t m, Place now, bint fresh
     ) noexcept nogil:
         """Gradient of the biases of the visible units and the labels."""
         cdef Parts gradient = self._parts(self.gradient)
         cdef Py_ssize_t stride = self.visible_panels * PANEL_BYTES, r, y
-        cdef double of_chain = self.generative / batch_chains
+        cdef double of_chain = self.generative / now.n_chains
         if fresh:
             memset(gradient.visible, 0, stride)
             memset(gradient.label, 0, self.label_panels * PANEL_BYTES)
@@ -904,7 +891,7 @@ cdef class ClassifierTrainer(Minibatches):
                 if self.listed:
                     self._spread(self.room.at(r), r)
                 self.leaves.add_scaled(
-                    self.visible + r * stride, self.generative / batch_rows,
+                    self.visible + r * stride, self.generative / now.n_rows,
                     self.visible_panels, gradient.visible,
                 )
         for r in range(m):

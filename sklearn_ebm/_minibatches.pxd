@@ -5,6 +5,15 @@ from ._rows cimport Rows
 from ._simd cimport Leaves
 
 
+cdef struct Place:
+    # Which sweep of its pass, and whether the last; of which pass of which minibatch.
+    Py_ssize_t number
+    bint last
+    Py_ssize_t part, batch
+    # Of this minibatch: where it begins in the order, how many rows and chains it has.
+    Py_ssize_t first, n_rows, n_chains
+
+
 cdef class Minibatches:
     cdef readonly Py_ssize_t n_visible, n_hidden, n_chains, batch_size, n_passes
     cdef readonly uint64_t step
@@ -25,4 +34,5 @@ cdef class Minibatches:
     cdef dict memory
 
     cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL
-    cdef void _sweep(self, Py_ssize_t number, int thread, int team) noexcept nogil
+    cdef Place _place(self, Py_ssize_t s) noexcept nogil
+    cdef void _sweep(self, Place now, int thread, int team) noexcept nogil

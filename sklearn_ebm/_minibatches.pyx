@@ -57,8 +57,20 @@ cdef class Minibatches:
             thread = omp_get_thread_num()
             team = omp_get_num_threads()
             for s in range(start, stop):
-                self._sweep(s, thread, team)
+                self._sweep(self._place(s), thread, team)
         self.unfinished = stop % self.sweeps_per_batch != 0
 
-    cdef void _sweep(self, Py_ssize_t number, int thread, int team) noexcept nogil:
+    cdef Place _place(self, Py_ssize_t s) noexcept nogil:
+        """Where sweep s is in the epoch."""
+        cdef Place now
+        now.number = s % self.n_gibbs_steps
+        now.last = now.number == self.n_gibbs_steps - 1
+        now.part = s // self.n_gibbs_steps % self.n_passes
+        now.batch = s // self.n_gibbs_steps // self.n_passes
+        now.first = now.batch * self.batch_size
+        now.n_rows = min(self.batch_size, self.order.shape[0] - now.first)
+        now.n_chains = self.n_chains if self.persistent else now.n_rows
+        return now
+
+    cdef void _sweep(self, Place now, int thread, int team) noexcept nogil:
         """One sweep, as one thread of a team does it; all threads keep step."""

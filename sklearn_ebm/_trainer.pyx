@@ -38,7 +38,7 @@ from ._gibbs cimport (
     share_in_average,
 )
 from ._jumps cimport Jumps
-from ._minibatches cimport Minibatches
+from ._minibatches cimport Minibatches, Place
 from ._openmp cimport bound, team_barrier
 from ._panels cimport Panels
 from ._rows cimport RowBlock, Rows, lower_bound
@@ -397,26 +397,16 @@ cdef class Trainer(Minibatches):
         self.visible_update.n_groups = n_groups
         self.visible_update.n_features = self.n_visible
 
-    cdef void _sweep(
-        self, Py_ssize_t number, int thread, int team
-    ) noexcept nogil:
+    cdef void _sweep(self, Place now, int thread, int team) noexcept nogil:
         """One sweep, as one thread of a team does it; all threads keep step."""
-        cdef Py_ssize_t sweep = number % self.n_gibbs_steps
-        cdef Py_ssize_t part = number // self.n_gibbs_steps % self.n_passes
-        cdef Py_ssize_t batch = number // self.n_gibbs_steps // self.n_passes
-        cdef Py_ssize_t batch_rows = min(
-            self.batch_size, self.order.shape[0] - batch * self.batch_size
-        )
-        cdef Py_ssize_t batch_chains = self.n_chains if self.persistent else batch_rows
-        cdef Py_ssize_t at = part * BLOCK
-        cdef bint last_sweep = sweep == self.n_gibbs_steps - 1
+        cdef Py_ssize_t at = now.part * BLOCK
         cdef Pass work, only
-        work.n = max(0, min(BLOCK, batch_rows - at))
-        work.m = max(0, min(BLOCK, batch_chains - at))
+        work.n = max(0, min(BLOCK, now.n_rows - at))
+        work.m = max(0, min(BLOCK, now.n_chains - at))
         work.first_chain = at if self.persistent else 0
-        work.data_share, work.chain_share = 1.0 / batch_rows, -1.0 / batch_chains
-        work.first, work.last = part == 0, part == self.n_passes - 1
-        work.rate = self.rates[batch]
+        work.data_share, work.chain_share = 1.0 / now.n_rows, -1.0 / now.n_chains
+        work.first, work.last = now.part == 0, now.part == self.n_passes - 1
+        work.rate = self.rates[now.batch]
         work.average_rate = 0
         if self.update.average != NULL:
             work.average_rate = share_in_average(self.n_passed + 1, self.spacing)
@@ -428,8 +418,8 @@ cdef class Trainer(Minibatches):
         cdef Py_ssize_t start = bound(self.up.n_panels, thread, team)
         cdef Py_ssize_t stop = bound(self.up.n_panels, thread + 1, team)
         only = work
-        if sweep == 0:
-            self._read(batch * self.batch_size + at, work.n, thread, team)
+        if now.number == 0:
+            self._read(now.first + at, work.n, thread, team)
             if not self.persistent:
                 team_barrier()
                 draw.step, draw.purpose = self.step, DRAW_DATA
@@ -437,20 +427,20 @@ cdef class Trainer(Minibatches):
                 self._sweep_up(&only, draw, start, stop, thread)
                 team_barrier()
             if (
-                part == 0 and self.jumps is not None
+                now.part == 0 and self.jumps is not None
                 and self.jumps.is_due(self.step, self.n_gibbs_steps)
             ):
                 team_barrier()
                 if thread == 0:
                     self._jump(work.n)
                 team_barrier()
-        draw.step = self.step + sweep
+        draw.step = self.step + now.number
         self._sweep_down(&work, draw, thread, team)
-        if last_sweep:
+        if now.last:
             self._list_features(&work, thread, team)
         team_barrier()
         draw.purpose = DRAW_HIDDEN
-        if last_sweep:
+        if now.last:
             self._learn(&work, draw, thread, team)
             return
         only.n, only.m = 0, work.m

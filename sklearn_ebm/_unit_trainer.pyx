@@ -33,7 +33,7 @@ from ._excess cimport Excess
 from ._gibbs cimport DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE, share_in_average
 from ._jumps cimport Jumps
 from ._mean_field cimport ROWS, MeanField
-from ._minibatches cimport Minibatches
+from ._minibatches cimport Minibatches, Place
 from ._openmp cimport bound, team_barrier
 from ._panels cimport address, aligned
 from ._products cimport multiply
@@ -422,23 +422,18 @@ cdef class UnitTrainer(Minibatches):
         self._vector("c")[:] -= by.sum(axis=0)
         self._see_parameters()
 
-    cdef void _sweep(self, Py_ssize_t number, int thread, int team) noexcept nogil:
+    cdef void _sweep(self, Place now, int thread, int team) noexcept nogil:
         if self.itemsize == 4:
-            self._sweep_in(number, thread, team, <float> 0)
+            self._sweep_in(now, thread, team, <float> 0)
         else:
-            self._sweep_in(number, thread, team, <double> 0)
+            self._sweep_in(now, thread, team, <double> 0)
 
     cdef void _sweep_in(
-        self, Py_ssize_t number, int thread, int team, real kind
+        self, Place now, int thread, int team, real kind
     ) noexcept nogil:
-        cdef Py_ssize_t sweep = number % self.n_gibbs_steps
-        cdef Py_ssize_t batch = number // self.n_gibbs_steps
-        cdef Py_ssize_t first = batch * self.batch_size
-        cdef Py_ssize_t n = min(self.batch_size, self.order.shape[0] - first)
-        cdef Py_ssize_t m = self.n_chains if self.persistent else n
-        cdef bint last = sweep == self.n_gibbs_steps - 1
-        if sweep == 0:
-            self._read(first, n, thread, team, kind)
+        cdef Py_ssize_t n = now.n_rows, m = now.n_chains
+        if now.number == 0:
+            self._read(now.first, n, thread, team, kind)
             if self.field is not None:
                 self.field.take_weights(self.weights, self.h_bytes, thread, team)
                 team_barrier()
@@ -450,7 +445,7 @@ cdef class UnitTrainer(Minibatches):
                     self.placed = True
                 self._up(0, n, n, DRAW_DATA, self.step, thread, team, kind)
         if (
-            sweep == 0 and self.jumps is not None and self.jumps.n_rows
+            now.number == 0 and self.jumps is not None and self.jumps.n_rows
             and self.jumps.is_due(self.step, self.n_gibbs_steps)
         ):
             self._jump(n, m, thread, team, kind)
@@ -459,21 +454,21 @@ cdef class UnitTrainer(Minibatches):
                 self.chains_, m, self.states + n * self.v_bytes, thread, team
             )
             team_barrier()
-        self._down(n, m, self.step + sweep, thread, team, kind)
+        self._down(n, m, self.step + now.number, thread, team, kind)
         if thread == 0:
             self.placed = True
         # With persistence the data go up with the last sweep of the chains.
         self._up(
-            0 if last and self.persistent else n, n + m, n, DRAW_HIDDEN,
-            self.step + sweep, thread, team, kind,
+            0 if now.last and self.persistent else n, n + m, n, DRAW_HIDDEN,
+            self.step + now.number, thread, team, kind,
         )
-        if not last:
+        if not now.last:
             return
         self._sum_rows(n, m, thread, team, kind)
         team_barrier()
-        self._update(n, m, self.rates[batch], thread, team, kind)
+        self._update(n, m, self.rates[now.batch], thread, team, kind)
         team_barrier()
-        self._finish(n, self.rates[batch], thread, team, kind)
+        self._finish(n, self.rates[now.batch], thread, team, kind)
 
     # ---- Phases of a sweep ----
 

@@ -66,14 +66,14 @@ MUTATIONS = [
     Mutation(
         "chains averaged over the number of rows",
         "_trainer.pyx",
-        "= 1.0 / batch_rows, -1.0 / batch_chains",
-        "= 1.0 / batch_rows, -1.0 / batch_rows",
+        "= 1.0 / now.n_rows, -1.0 / now.n_chains",
+        "= 1.0 / now.n_rows, -1.0 / now.n_rows",
     ),
     Mutation(
         "short batch scaled by batch_size",
         "_trainer.pyx",
-        "= 1.0 / batch_rows, -1.0 / batch_chains",
-        "= 1.0 / self.batch_size, -1.0 / batch_chains",
+        "= 1.0 / now.n_rows, -1.0 / now.n_chains",
+        "= 1.0 / self.batch_size, -1.0 / now.n_chains",
     ),
     Mutation(
         "real values without their share in the visible biases",
@@ -102,9 +102,9 @@ MUTATIONS = [
     ),
     Mutation(
         "CD with as many chains in a short batch as in others",
-        "_trainer.pyx",
-        "batch_chains = self.n_chains if self.persistent else batch_rows",
-        "batch_chains = self.n_chains",
+        "_minibatches.pyx",
+        "now.n_chains = self.n_chains if self.persistent else now.n_rows",
+        "now.n_chains = self.n_chains",
     ),
     Mutation(
         "each pass starts the gradient anew",
@@ -256,13 +256,13 @@ MUTATIONS = [
     Mutation(
         "hidden and visible units share their bits",
         "_trainer.pyx",
-        "draw.purpose = DRAW_HIDDEN\n        if last_sweep:",
-        "draw.purpose = DRAW_VISIBLE\n        if last_sweep:",
+        "draw.purpose = DRAW_HIDDEN\n        if now.last:",
+        "draw.purpose = DRAW_VISIBLE\n        if now.last:",
     ),
     Mutation(
         "sweeps of a minibatch share their bits",
         "_trainer.pyx",
-        "draw.step = self.step + sweep",
+        "draw.step = self.step + now.number",
         "draw.step = self.step",
     ),
     Mutation(
@@ -1244,8 +1244,8 @@ MUTATIONS = [
     Mutation(
         "classes: chains averaged over the number of rows",
         "_classifier.pyx",
-        "n, m, <uint32_t> at, sweep, self.generative / batch_chains, chains,",
-        "n, m, <uint32_t> at, sweep, self.generative / batch_rows, chains,",
+        "<uint32_t> at, now.number, self.generative / now.n_chains, chains,",
+        "<uint32_t> at, now.number, self.generative / now.n_rows, chains,",
     ),
     Mutation(
         "classes: labels and visible units share random bits",
@@ -1270,7 +1270,7 @@ MUTATIONS = [
     Mutation(
         "classes: a pass starts its gradient anew",
         "_classifier.pyx",
-        "cdef bint fresh = part == 0, last",
+        "cdef bint fresh = now.part == 0, last",
         "cdef bint fresh = True, last",
     ),
     Mutation(
