@@ -349,7 +349,7 @@ class DBMClassifier(FineTunedClassifier):
     def _way(self):
         # A fitted model stays what it was fitted to be.
         if not hasattr(self, "_state"):
-            return WAYS[self.objective]
+            return WAYS.get(str(self.objective))  # (of any type, before it is checked)
         return UNROLLED if "dbm" in self._state else PREDICTING
 
     @property
@@ -448,10 +448,7 @@ class DBMClassifier(FineTunedClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        fitted = hasattr(self, "_state")
-        asked = WAYS.get(str(self.objective))  # (of any type, before it is checked)
-        way = self._way if fitted else asked
-        tags.input_tags.allow_nan = way is PREDICTING
+        tags.input_tags.allow_nan = self._way is PREDICTING
         return tags
 
     def _damage(self):
