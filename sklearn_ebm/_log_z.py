@@ -11,7 +11,12 @@ from ._pacer import Pacer
 from ._panels import Panels
 from ._rows import Rows
 from ._scores import score_rows
-from ._unit_paths import UnitPath, log_z_by_enumeration, state_counts
+from ._unit_paths import (
+    UnitPath,
+    binary_digits,
+    log_z_by_enumeration,
+    state_counts,
+)
 from ._validation import random_key
 from .samplers import Gibbs, ReplicaExchange
 from .samplers._draws import WARM_UP_JUMPS
@@ -69,18 +74,13 @@ def _of_bits(layers):
     layer = Layer(Panels.from_columns(weights), layers.biases[0])
     low = min(n_units, BLOCK_BITS)
     states = np.empty((2**low, n_units), dtype=bool)
-    states[:, :low] = _states(np.arange(2**low), low)
+    states[:, :low] = binary_digits(np.arange(2**low), low)
     sums = []
     for high in range(2 ** (n_units - low)):
-        states[:, low:] = _states(np.array([high]), n_units - low)
+        states[:, low:] = binary_digits(np.array([high]), n_units - low)
         rows = Rows(states.astype(np.float64))
         sums.append(logsumexp(-score_rows(rows, layer, layers.biases[1])))
     return float(logsumexp(sums))
-
-
-def _states(codes, n_units):
-    """Binary digits of some integers, the lowest first."""
-    return (codes[:, None] >> np.arange(n_units)) & 1 == 1
 
 
 # ---- Annealed importance sampling ----

@@ -21,7 +21,7 @@ from ._gibbs import half_sweep
 from ._machines import Machine, weighted_sums
 from ._products import product
 from ._rows import Rows
-from ._unit_paths import enumerate_states, state_counts
+from ._unit_paths import binary_digits, enumerate_states, state_counts
 from ._units import Kind, Units, Wanted, evaluate
 from ._validation import dense, refuse_unseen
 from .samplers import Chains, Gibbs
@@ -308,7 +308,7 @@ def fill_bits_exactly(layers, X, missing):
     machine = Machine(layers, np.float64)
     filled, n_missing = dense(np.where(missing, 0, X), float), missing.sum(axis=1)
     for n in np.unique(n_missing[n_missing > 0]):
-        states = (np.arange(2**n)[:, np.newaxis] >> np.arange(n) & 1).astype(float)
+        states = binary_digits(np.arange(2**n), n).astype(float)
         rows = np.flatnonzero(n_missing == n)
         for part in np.array_split(rows, -(-len(rows) * len(states) // N_ROWS)):
             given, free = filled[part], missing[part]

@@ -65,6 +65,11 @@ def enumerate_states(unit, n_units):
         yield np.array(block)
 
 
+def binary_digits(codes, n):
+    """Tell which binary digits of some integers are 1, the lowest of n first."""
+    return (codes[:, np.newaxis] >> np.arange(n)) & 1 == 1
+
+
 def log_z_by_enumeration(layers):
     """Logarithm of the partition function, by the states of the smaller layer."""
     units = [as_unit(unit) for unit in layers.units]
@@ -136,8 +141,7 @@ class UnitPath:
         up, down = self.machine.up, self.machine.down
         share = self.dtype.type(beta)
         fields = fields * share
-        purpose = int(Purpose.DRAW_HIDDEN)
-        hidden = evaluate(up.units, fields, Wanted.DRAWS, key, step, purpose)
+        hidden = up.draw_at(fields, key, step, Purpose.DRAW_HIDDEN)
         units, bias = self._visible_at(beta)
         fields = product(hidden, down.weights) * share + bias
         purpose = int(Purpose.DRAW_VISIBLE)

@@ -72,7 +72,7 @@ class Bound:
             for k, number in enumerate(numbers):
                 up, down = self.ups[k], self.downs[k]
                 fields = up.fields(below) if k else first
-                means = evaluate(up.units, fields, Wanted.MEANS)
+                means = up.means_at(fields)
                 # (As evenly spread over the draws as they were.)
                 above = ((number + shifts[k]) % 1 < means).astype(float)
                 total += log_probability(down.units, down.fields(above), below)

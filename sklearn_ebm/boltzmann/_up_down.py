@@ -12,7 +12,6 @@ import numpy as np
 from .._gibbs import Purpose
 from .._machines import Way
 from .._products import product
-from .._units import Wanted, evaluate
 from .._validation import dense
 from ..units import Bernoulli, any_unbounded, with_gaussian
 from ._rates import CLIP
@@ -203,14 +202,7 @@ class UpDown:
 
     def _draw(self, way, given):
         self.step += 1  # every draw has its own
-        return evaluate(
-            way.units,
-            way.fields(given),
-            Wanted.DRAWS,
-            key=self.key,
-            step=self.step,
-            purpose=int(Purpose.DRAW_HIDDEN),
-        )
+        return way.draw(given, self.key, self.step, Purpose.DRAW_HIDDEN)
 
     def weight_norms(self):
         """Frobenius norms of all generative weights, and of those on the way up."""
