@@ -239,7 +239,7 @@ class FineTuned(CallbackSupportMixin, FittedNet):
     def _check_layers(self):
         """Refuse tuples of other lengths than there are hidden layers."""
         for name in ("pretrain_learning_rate", "pretrain_n_iter"):
-            one_a_layer(getattr(self, name), len(self._sizes()), name)
+            one_a_layer(getattr(self, name), len(self._hidden_sizes), name)
 
     def _structure(self):
         """What the net is made of (see `check_structure`)."""
@@ -248,7 +248,8 @@ class FineTuned(CallbackSupportMixin, FittedNet):
             "visible": repr(self.visible),
         }
 
-    def _sizes(self):
+    @property
+    def _hidden_sizes(self):
         return layer_sizes(self.hidden_layer_sizes)
 
     def _entries(self):
@@ -268,7 +269,7 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         if self.learning_rate is None:
             rate = self._learning_rates[self._solver]
             if self._solver == "sgd":
-                rate = min(rate, self._wide / max(self._sizes()))
+                rate = min(rate, self._wide / max(self._hidden_sizes))
             return rate
         return float(self.learning_rate)
 
@@ -297,7 +298,6 @@ class FineTuned(CallbackSupportMixin, FittedNet):
 
     def _initialise(self, rows, state, key, rng):
         """Parameters and random keys before the first epoch, not public yet."""
-        sizes = [rows.n_columns, *self._sizes(), state["n_outputs"]]
         state |= {"structure": self._structure(), "key": key, "step": 0}
         state["params"] = self._first_params(rows, state, rng)
         state["stack_seed"] = int(rng.randint(np.iinfo(np.int32).max))
@@ -306,8 +306,8 @@ class FineTuned(CallbackSupportMixin, FittedNet):
             _state=state,
             n_iter_=0,
             history_={name: [] for name in self._entries()},
-            n_layers_=len(sizes),
-            n_outputs_=sizes[-1],
+            n_layers_=len(self._hidden_sizes) + 2,
+            n_outputs_=state["n_outputs"],
             out_activation_=self._output(state).name,
         )
 
@@ -321,13 +321,13 @@ class FineTuned(CallbackSupportMixin, FittedNet):
 
     def _first_params(self, rows, state, rng):
         """Return the parameters of a new net, before the pretraining."""
-        sizes = [rows.n_columns, *self._sizes(), state["n_outputs"]]
+        sizes = [rows.n_columns, *self._hidden_sizes, state["n_outputs"]]
         return random_params(sizes, rows.dtype, rng)
 
     @property
     def _n_machines_before(self):
         """How many machines are trained before the net."""
-        return len(self._sizes()) if self.pretrain else 0
+        return len(self._hidden_sizes) if self.pretrain else 0
 
     def _start(self, X, task=None):
         """Pretrain a new net, if it is to be, and publish it.
@@ -356,7 +356,7 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         """Put what a stack of RBMs learns from X in place of the hidden layers."""
         rbms = new_stack(
             self,
-            self._sizes(),
+            self._hidden_sizes,
             check_random_state(self._state["stack_seed"]),
             learning_rate=self.pretrain_learning_rate,
             n_iter=epochs_of(self.pretrain_n_iter, X.shape[0], *STACK_EPOCHS),

@@ -56,7 +56,7 @@ def check_generative(model):
             "objective='generative' needs pretrain=True: nothing else trains the "
             "layers below the top."
         )
-    if len(model._sizes()) == 1 and model.visible != "bernoulli":
+    if len(model._hidden_sizes) == 1 and model.visible != "bernoulli":
         raise ValueError(
             f"visible={model.visible!r} with objective='generative' takes at least two "
             "hidden layers, since the top has binary visible units; got "
@@ -151,7 +151,7 @@ def _check(model, X, y, classes, goes_on, one_pass):
 def _new_top(model):
     rate = TOP_RATE if model.learning_rate is None else model.learning_rate
     top = RBMClassifier(
-        model._sizes()[-1],
+        model._hidden_sizes[-1],
         objective="generative",
         learning_rate=rate,
         learning_rate_schedule=model.learning_rate_schedule,
@@ -178,7 +178,7 @@ def _new_rbms(model, rng, n_rows):
 
     return new_stack(
         model,
-        model._sizes()[:-1],
+        model._hidden_sizes[:-1],
         rng,
         learning_rate=below(model.pretrain_learning_rate),
         n_iter=epochs_of(below(model.pretrain_n_iter), n_rows, *STACK_EPOCHS),

@@ -361,7 +361,7 @@ class MultiPrediction:
 
     def layers(self, model, n_features, n_outputs):
         """Numbers of units of the layers of the machine, the visible ones first."""
-        return [n_features + n_outputs, *model._sizes()]
+        return [n_features + n_outputs, *model._hidden_sizes]
 
     def pretrain(self, model, X, rng, tasks):
         """The machine is trained with the labels from the first."""

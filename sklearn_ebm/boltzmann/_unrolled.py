@@ -51,7 +51,7 @@ class Unrolled:
 
     def first_params(self, model, rows, state, rng):
         """Return a net, and put a machine that has learned nothing into the state."""
-        layers = [rows.n_columns, *model._sizes()]
+        layers = [rows.n_columns, *model._hidden_sizes]
         state["dbm"] = {
             "components_": [
                 np.zeros(shape, rows.dtype) for shape in component_shapes(layers)
@@ -64,7 +64,7 @@ class Unrolled:
     def pretrain(self, model, X, rng, tasks):
         """Train the machine, and put what it has learned in place of hidden layers."""
         dbm = DBMTransformer(
-            tuple(model._sizes()),
+            tuple(model._hidden_sizes),
             visible=model.visible,
             learning_rate=model.pretrain_learning_rate,
             batch_size=model.pretrain_batch_size,

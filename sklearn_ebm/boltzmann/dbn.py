@@ -405,9 +405,13 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         """
         return self.fit(X)._transform(X, quiet=True)
 
+    @property
+    def _hidden_sizes(self):
+        return layer_sizes(self.hidden_layer_sizes)
+
     def _check_parameters(self):
         check_parameters(self)
-        if self.up_down_n_iter and len(layer_sizes(self.hidden_layer_sizes)) == 1:
+        if self.up_down_n_iter and len(self._hidden_sizes) == 1:
             raise ValueError(
                 f"up_down_n_iter={self.up_down_n_iter!r} takes at least two hidden "
                 f"layers, got hidden_layer_sizes={self.hidden_layer_sizes!r}."
@@ -441,7 +445,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         elif self.init == "transposed":
             self._check_room(X.shape[1])
         if self.init != "random":
-            sizes = [X.shape[1], *layer_sizes(self.hidden_layer_sizes)]
+            sizes = [X.shape[1], *self._hidden_sizes]
             for k in range(1, len(rbms)):
                 bits = k > 1 or all_bits(self.visible)
                 if bits and sizes[k + 1] >= sizes[k - 1]:
@@ -450,7 +454,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
 
     def _check_room(self, n_visible):
         """Refuse layers that are too small for the weights from below, transposed."""
-        sizes = layer_sizes(self.hidden_layer_sizes)
+        sizes = self._hidden_sizes
         for number, (least, size) in enumerate(
             zip([n_visible, *sizes], sizes[1:], strict=False), start=2
         ):
@@ -474,7 +478,7 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
     def _new_stack(self):
         return new_stack(
             self,
-            layer_sizes(self.hidden_layer_sizes),
+            self._hidden_sizes,
             check_random_state(self.random_state),
             learning_rate=self.learning_rate,
             n_iter=self.n_iter,

@@ -371,7 +371,7 @@ class DBNClassifier(FineTunedClassifier):
     def _fit_generative(self, X, y):
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "_state")
-        task = begin_fit(self, 1 if goes_on else len(self._sizes()), X, y)
+        task = begin_fit(self, 1 if goes_on else len(self._hidden_sizes), X, y)
         _label_top.train(self, X, y, task=task)
         task.end(dict)
         return self
