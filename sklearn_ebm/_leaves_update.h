@@ -415,3 +415,32 @@ static void NAME(scale_row)(RowUpdate *u, const char *scale)
         }
     u->shift += NAME(lane_sum)(shift);
 }
+
+/* A step of Adam: running means of n gradients and of their squares; parameters x move
+   along the ratio.  (No array need be aligned.) */
+static void NAME(adam)(char *x, const char *gradient, char *mean, char *square,
+                       ptrdiff_t n, double rate, double mean_decay,
+                       double square_decay, double epsilon)
+{
+    const REAL b1 = (REAL)mean_decay, b2 = (REAL)square_decay;
+    const REAL c1 = (REAL)(1 - mean_decay), c2 = (REAL)(1 - square_decay);
+    for (ptrdiff_t k = 0; k < n; k += LANES) {
+        V p = SPLAT(0), g = SPLAT(0), m = SPLAT(0), s = SPLAT(0);
+        const ptrdiff_t at = k * (ptrdiff_t)sizeof(REAL);
+        const size_t rest = (size_t)(n - k) * sizeof(REAL);
+        /* (The size of a whole vector is known when this is compiled.) */
+#define TAKE(to, from) \
+    (rest < sizeof(V) ? memcpy(to, from, rest) : memcpy(to, from, sizeof(V)))
+        TAKE(&p, x + at);
+        TAKE(&g, gradient + at);
+        TAKE(&m, mean + at);
+        TAKE(&s, square + at);
+        m = m * b1 + g * c1;
+        s = s * b2 + g * c2 * g;
+        p -= m * (REAL)rate / (NAME(root)(s) + (REAL)epsilon);
+        TAKE(mean + at, &m);
+        TAKE(square + at, &s);
+        TAKE(x + at, &p);
+#undef TAKE
+    }
+}

@@ -1369,7 +1369,7 @@ MUTATIONS = [
     # ---- Pretrained nets ----
     Mutation(
         "net: the last parameters take no step of Adam",
-        "_leaves_classes.h",
+        "_leaves_update.h",
         "k < n; k += LANES",
         "k + LANES <= n; k += LANES",
         tests=("tests/test_network.py",),
