@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import entr
 
-from ._machines import Machine, Way, chunks, pieces
+from ._machines import Machine, Way, chunks_to_multiply, dense_chunks
 from ._mean_field import MeanField
 from ._validation import dense
 from .layered import counted_from_origins, side_by_side, unfolded
@@ -95,9 +95,9 @@ class DeepMachine:
             Of the hidden layers, from the bottom up.
         """
         if self.origins[0].any():
-            rows = chunks(X, self.dtype)
+            rows = dense_chunks(X, self.dtype)
         else:
-            rows = pieces(X, self.dtype, max(self.sizes[1:]))
+            rows = chunks_to_multiply(X, self.dtype, max(self.sizes[1:]))
         settled = [self.settle(piece) for piece in rows]
         latent, odd = (np.vstack(side) for side in zip(*settled, strict=True))
         return unfolded(odd, latent, self.sizes[1:])
@@ -149,7 +149,9 @@ class DeepMachine:
         bound : ndarray of shape (n_rows,)
             In nats.
         """
-        return np.concatenate([self._bound(chunk) for chunk in chunks(X, self.dtype)])
+        return np.concatenate(
+            [self._bound(chunk) for chunk in dense_chunks(X, self.dtype)]
+        )
 
     def _bound(self, X):
         even = self.even(X)

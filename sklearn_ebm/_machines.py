@@ -68,8 +68,8 @@ class Way:
 
     def means_in_chunks(self, X):
         """Means of the units for any number of rows, some of them at a time."""
-        rows = pieces(X, self.dtype, len(self.bias))
-        return np.vstack([self.means(piece) for piece in rows])
+        rows = chunks_to_multiply(X, self.dtype, len(self.bias))
+        return np.vstack([self.means(chunk) for chunk in rows])
 
     def draw(self, X, key, step, purpose, row0=0):
         """Draws of the units; row r draws as row row0 + r."""
@@ -110,7 +110,7 @@ class Machine:
     def free_energy(self, X):
         """Free energy of rows of visible units."""
         return np.concatenate(
-            [self._free_energy(chunk) for chunk in chunks(X, self.dtype)]
+            [self._free_energy(chunk) for chunk in dense_chunks(X, self.dtype)]
         )
 
     def _free_energy(self, X):
@@ -162,33 +162,27 @@ def weighted_sums(matrix, vector):
     return np.einsum("ij,j->i", matrix, vector)
 
 
-def chunks(X, dtype, change=lambda X: X, numbers=None, size=CHUNK_SIZE):
-    """Yield rows a chunk at a time, as `dense`; `change` may encode them.
-
-    All rows, or those with these numbers; no more than `size` numbers at a time.
-    """
-    for part in parts(X, X.shape[1], numbers, size):
-        yield dense(change(part), dtype)
-
-
-def pieces(X, dtype, width):
-    """Yield rows some at a time, as `chunks`, or as they are where lists are faster.
-
-    What they become has `width` numbers a row.
-    """
-    if goes_by_lists(X):
-        yield from parts(X, max(X.nnz // X.shape[0], width))
-    else:
-        yield from chunks(X, dtype)
-
-
-def parts(X, width, numbers=None, size=CHUNK_SIZE):
+def chunks(X, width, numbers=None, size=CHUNK_SIZE):
     """Yield rows some at a time, as they are, in which `width` numbers a row matter.
 
-    As `chunks` otherwise.
+    All rows, or those with these numbers; no more than `size` numbers at a time.
     """
     n_rows = X.shape[0] if numbers is None else len(numbers)
     step = max(1, min(CHUNK, size // max(1, width)))
     for start in range(0, max(1, n_rows), step):
         part = slice(start, start + step)
         yield X[part if numbers is None else numbers[part]]
+
+
+def dense_chunks(X, dtype, change=lambda X: X, numbers=None, size=CHUNK_SIZE):
+    """Yield `chunks`, as `dense`; `change` may encode them."""
+    for chunk in chunks(X, X.shape[1], numbers, size):
+        yield dense(change(chunk), dtype)
+
+
+def chunks_to_multiply(X, dtype, width):
+    """Yield chunks for a product with `width` columns: dense, or lists if faster."""
+    if goes_by_lists(X):
+        yield from chunks(X, max(X.nnz // X.shape[0], width))
+    else:
+        yield from dense_chunks(X, dtype)

@@ -6,7 +6,7 @@ from numbers import Integral
 import numpy as np
 import scipy.sparse as sp
 
-from .._machines import GLANCE, chunks
+from .._machines import GLANCE, dense_chunks
 from .._missing import missing_values
 from .._products import goes_by_lists
 from .._units import Kind
@@ -360,7 +360,7 @@ def _values(X, start, stop, known):
     if sp.issparse(X):
         pieces = _stored(X.tocsr(), start, stop)
     else:
-        pieces = chunks(X[:, start:stop], X.dtype, size=GLANCE)
+        pieces = dense_chunks(X[:, start:stop], X.dtype, size=GLANCE)
     for piece in pieces:
         given = known(piece)
         yield piece if given.all() else piece[given]
@@ -452,7 +452,7 @@ def _range(X, start, stop):
 def _odd_block(unit, X, start, stop):
     """Return (row, first column, sum) of a block that does not sum to 1, or None."""
     first = 0
-    for part in chunks(X, float, lambda rows: rows[:, start:stop], size=GLANCE):
+    for part in dense_chunks(X, float, lambda rows: rows[:, start:stop], size=GLANCE):
         totals = part.reshape(len(part), -1, unit.size).sum(axis=2)
         # (NaN, of a block that is missing, compares as no more than anything.)
         rows, places = np.nonzero(np.abs(totals - 1) > BLOCK_ROUNDING)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logit
 
-from .._machines import Way, chunks, weighted_sums
+from .._machines import Way, dense_chunks, weighted_sums
 from .._rows import Rows
 from .._training import Division, Run, minibatch_rates
 from .._unit_trainer import UnitTrainer
@@ -89,7 +89,7 @@ def pretrain(estimator, X, rows, division, epochs, n_epochs):
             X = np.vstack(
                 [
                     way.means(((chunk - shift) / scale).astype(rows.dtype))
-                    for chunk in chunks(X, rows.dtype)
+                    for chunk in dense_chunks(X, rows.dtype)
                 ]
             )
             rows = Rows(X)

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._gibbs import Purpose
-from .._machines import Machine, chunks
+from .._machines import Machine, dense_chunks
 from .._transformer import Transformer
 from .._validation import (
     check_choice,
@@ -198,7 +198,7 @@ class FittedDBN(OwnDraws, Transformer):
         *generative, top = (rbm._layered() for rbm in self._rbms())
         bound = Bound(recognition[:-1], generative, top, n_draws)
         encode = encoder(self._rbm(0))
-        return np.concatenate([bound.of(x) for x in chunks(X, float, encode)])
+        return np.concatenate([bound.of(x) for x in dense_chunks(X, float, encode)])
 
     def score(self, X, y=None):
         """Compute the mean of a lower bound on the log-likelihood of X.
@@ -304,7 +304,7 @@ class FittedDBN(OwnDraws, Transformer):
         *below, _ = self._rbms(recognition=True)
         if not below:
             return encoder(self._rbm(0))(X)
-        states = np.concatenate(list(chunks(X, rows.dtype, encoder(below[0]))))
+        states = np.concatenate(list(dense_chunks(X, rows.dtype, encoder(below[0]))))
         for number, rbm in enumerate(below):
             up = Machine(rbm._layered(), rows.dtype).up
             states = up.draw(states, key, step + number, Purpose.DRAW_HIDDEN)

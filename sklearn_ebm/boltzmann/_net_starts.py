@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from .._machines import chunks
+from .._machines import dense_chunks
 from .._passes import activate
 from .._products import product
 
@@ -99,7 +99,7 @@ def spread_fields(params, first, X):
     """
     for layer in range(0, len(params) - 2, 2):
         W, b = params[layer : layer + 2]
-        parts = chunks(X, W.dtype) if layer == 0 else [X]
+        parts = dense_chunks(X, W.dtype) if layer == 0 else [X]
         both = [(product(part, W), product(part, first[layer])) for part in parts]
         fields, added = map(np.concatenate, zip(*both, strict=True))
         learned, random = _mean_variance(fields), _mean_variance(added)

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from .._machines import GLANCE, chunks, parts, weighted_sums
+from .._machines import GLANCE, chunks, dense_chunks, weighted_sums
 from .._units import Kind
 from .._validation import or_more_digits
 from .._warning import warn
@@ -230,14 +230,14 @@ def column_variances(X, numbers, mean):
     with np.errstate(over="ignore"):  # infinite variances are refused
         # (NumPy adds up a single column in another order.)
         if sp.issparse(X) and len(mean) > 1:
-            for rows in parts(X, X.nnz // X.shape[0], numbers, GLANCE):
+            for rows in chunks(X, X.nnz // X.shape[0], numbers, GLANCE):
                 stored = rows.data != 0
                 columns = rows.indices[stored].astype(np.intp)
                 values = rows.data[stored].astype(float)
                 np.add.at(total, columns, np.square(values - mean[columns]))
                 n_seen += np.bincount(columns, minlength=len(mean))
         else:
-            for chunk in chunks(X, float, numbers=numbers, size=GLANCE):
+            for chunk in dense_chunks(X, float, numbers=numbers, size=GLANCE):
                 seen = chunk != 0
                 squares = chunk - mean
                 squares *= seen
