@@ -40,9 +40,8 @@ from ._gibbs cimport (
     DRAW_LABEL,
     DRAW_ROW_LABEL,
     DRAW_VISIBLE,
-    share_in_average,
 )
-from ._minibatches cimport Minibatches, Place
+from ._minibatches cimport Minibatches, Place, share_in_average
 from ._openmp cimport bound, team_barrier
 from ._products cimport multiply
 from ._rows cimport RowBlock, Rows, lower_bound

@@ -36,15 +36,6 @@ cpdef enum Purpose:
     NO_DRAW = 127
 
 
-cdef inline double share_in_average(Py_ssize_t n, Py_ssize_t spacing) noexcept nogil:
-    """Weight of the parameters after n minibatches in their running average.
-
-    1 / m for those that are averaged as the m-th, after m * spacing minibatches, so
-    that all of these count the same in the end; 0 for the others.
-    """
-    return <double> spacing / n if n % spacing == 0 else 0.0
-
-
 cdef class Layer:
     cdef Panels weights
     cdef readonly Py_ssize_t n_inputs, n_units

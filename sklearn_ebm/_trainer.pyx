@@ -35,10 +35,9 @@ from ._gibbs cimport (
     Sweep,
     bits_sweep,
     sample_panels,
-    share_in_average,
 )
 from ._jumps cimport Jumps
-from ._minibatches cimport Minibatches, Place
+from ._minibatches cimport Minibatches, Place, share_in_average
 from ._openmp cimport bound, team_barrier
 from ._panels cimport Panels
 from ._rows cimport RowBlock, Rows, lower_bound

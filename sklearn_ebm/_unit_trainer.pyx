@@ -30,10 +30,10 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from ._excess cimport Excess
-from ._gibbs cimport DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE, share_in_average
+from ._gibbs cimport DRAW_DATA, DRAW_HIDDEN, DRAW_VISIBLE
 from ._jumps cimport Jumps
 from ._mean_field cimport ROWS, MeanField
-from ._minibatches cimport Minibatches, Place
+from ._minibatches cimport Minibatches, Place, share_in_average
 from ._openmp cimport bound, team_barrier
 from ._panels cimport address, aligned
 from ._products cimport multiply

@@ -35,7 +35,7 @@ TESTS = (
 # Extensions to build again where a change of another file than their own concerns them.
 LISTS = ["_simd", "_panels", "_rows", "_gibbs", "_trainer", "_ais"]
 REBUILD = {
-    "_gibbs.pxd": ["_trainer", "_unit_trainer", "_classifier"],
+    "_minibatches.pxd": ["_trainer", "_unit_trainer", "_classifier"],
     "_minibatches.pyx": ["_minibatches", "_trainer", "_unit_trainer", "_classifier"],
     "_rows.pxd": ["_trainer", "_classifier"],
     "_vectors.pxd": ["_excess", "_classifier", "_class_scores"],

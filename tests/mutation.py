@@ -604,7 +604,7 @@ MUTATIONS = [
     ),
     Mutation(
         "average is of the minibatches before those that should enter",
-        "_gibbs.pxd",
+        "_minibatches.pxd",
         "if n % spacing == 0 else",
         "if (n + 1) % spacing == 0 else",
     ),
