@@ -801,8 +801,7 @@ cdef class Trainer(Minibatches):
         """Tables of a group of panels, their gradient and (last pass) step."""
         cdef Py_ssize_t n = work.n, m = work.m
         cdef PanelUpdate u = self.update
-        cdef Py_ssize_t stride = self.up.weights.stride
-        cdef Py_ssize_t p, at = start * PANEL_BYTES, n_panels = stop - start
+        cdef Py_ssize_t p, n_panels = stop - start
         cdef Py_ssize_t data_size = 16 * ((n + 3) // 4) * PANEL_BYTES
         cdef Py_ssize_t chain_size = 16 * ((m + 3) // 4) * PANEL_BYTES
         # Bytes between panels of data, and between real rows.
@@ -829,6 +828,16 @@ cdef class Trainer(Minibatches):
                 work, start + p, data + p * data_stride, row_stride,
                 chains + p * u.table_stride,
             )
+        self._point_at(&u, start)
+        self.leaves.update_panels(&u, <int> n_panels)
+        if work.last:
+            self.up.weights.sum_pairs(start, stop)
+            if u.fast != NULL:
+                self.chain_up.weights.sum_pairs(start, stop)
+
+    cdef void _point_at(self, PanelUpdate *u, Py_ssize_t start) noexcept nogil:
+        """Let an update see what belongs to the panels from `start` on."""
+        cdef Py_ssize_t stride = self.up.weights.stride, at = start * PANEL_BYTES
         u.weights = self.up.weights.data + start * stride
         u.hidden_bias = self.up.bias + at
         u.hidden_offset = self.update.hidden_offset + at
@@ -841,7 +850,7 @@ cdef class Trainer(Minibatches):
         if u.velocity != NULL:
             u.velocity = self.update.velocity + start * stride
             u.hidden_velocity = self.update.hidden_velocity + at
-        if work.average_rate == 0:
+        if u.average_rate == 0:
             u.average = u.hidden_average = NULL
         else:
             u.average = self.update.average + start * stride
@@ -851,11 +860,6 @@ cdef class Trainer(Minibatches):
             u.seen = self.update.seen + start * stride
             u.hidden_fast = self.update.hidden_fast + at
             u.hidden_seen = self.update.hidden_seen + at
-        self.leaves.update_panels(&u, <int> n_panels)
-        if work.last:
-            self.up.weights.sum_pairs(start, stop)
-            if u.fast != NULL:
-                self.chain_up.weights.sum_pairs(start, stop)
 
     cdef void _tabulate(
         self, const Pass *work, Py_ssize_t panel, char *data_table,
