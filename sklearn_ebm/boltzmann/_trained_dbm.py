@@ -124,25 +124,23 @@ class TrainedDBM(Trained, FittedDBM):
         means = [columns.unit.mean(biases[:1])[0], *rates]
         if centred:
             biases = start_of_bits(weights, means, biases, linked, alone)
-        elif self.centering:
+        elif self.centering and columns.binary.any():
             # Beside other features bits start so, too, but not the layers above.
-            bits = columns.binary
-            if bits.any():
-                biases[:2] = start_of_some_bits(
-                    bits, weights[0], means[:2], biases[:2], linked[0], alone
-                )
+            biases[:2] = start_of_some_bits(
+                columns.binary, weights[0], means[:2], biases[:2], linked[0], alone
+            )
         if learned.any():
             part, hidden, biases[0], variance = wide_start(
                 np.array(weights[0].T), biases[0], variance, learned, rates[0]
             )
             weights[0][...] = part.T
             biases[1] = biases[1] + hidden - logit(rates[0])
-        even, latent = np.concatenate(biases[::2]), np.concatenate([[], *rates[1::2]])
+        latent = np.concatenate([[], *rates[1::2]])
         log_variance = np.where(columns.gaussian, np.log(variance), 0)
         parameters = {
             "components": components,
             "intercept_hidden": np.concatenate(biases[1::2]),
-            "intercept_visible": even,
+            "intercept_visible": np.concatenate(biases[::2]),
             "log_variance": np.pad(log_variance, (0, len(latent))),
             "hidden_offset": np.concatenate(rates[::2]),
             "latent_offset": latent,
