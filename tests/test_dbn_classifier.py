@@ -339,6 +339,47 @@ def test_features_that_are_not_in_0_1_are_standardised(make):
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_small_numbers_in_0_1_are_standardised_and_bits_are_not(make):
+    rng = np.random.default_rng(0)
+    bits = (rng.random((300, 6)) < [0.5, 0.01, 0.99, 0.2, 1, 0]).astype(float)
+    edge = np.where(rng.random((300, 2)) < 0.05, rng.random((300, 2)) / 50, 0)
+    edge[:, 1] = 1 - edge[:, 1]
+    grey = rng.random((300, 2)) * [1, 0.5]
+    constant = np.full((300, 1), 0.3) + 1e-16 * (rng.random((300, 1)) < 0.5)
+    for like_bits in (bits, edge, grey, constant, np.hstack([bits, edge, grey])):
+        assert standard_of(make(like_bits), like_bits.shape[1]) is None
+    for place, width in ((0.03, 0.005), (0.5, 1e-3)):
+        small = place + width * rng.random((300, 1))
+        X = np.hstack([bits, small])
+        mean, deviation = standard_of(make(X), 8)
+        assert deviation[6] == pytest.approx(small.std(), rel=1e-6)
+        assert mean[6] == pytest.approx(small.mean())
+        # Bits that are seldom on remain what they are; so do other inputs.
+        assert mean[[1, 3, 5, 7]].tolist() == [0] * 4
+        np.testing.assert_allclose(deviation[[1, 3, 5, 7]], 1)
+        # A few rows may agree by chance.
+        assert standard_of(make(X[:9]), 8) is None
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DBNClassifier((30,), pretrain_n_iter=5, n_iter=30),
+        DBMClassifier((20, 10), pretrain_n_iter=5, n_iter=30),
+        RBMClassifier(30),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_small_numbers_beside_bits_are_learned_from(model):
+    rng = np.random.default_rng(1)
+    X, z = (rng.random((600, 6)) < 0.5).astype(float), rng.normal(size=600)
+    X[:, 0] = 0.03 + 0.005 * z.clip(-3, 3)
+    y = (z + X[:, 1] > 0.5).astype(int)
+    model = clone(model).set_params(random_state=0).fit(X[:300], y[:300])
+    assert model.score(X[300:], y[300:]) > 0.93
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
 def test_random_fields_of_real_features_are_not_too_wide(make):
     X = np.random.default_rng(0).normal(size=(200, 30))
     for sizes, held in ([1, 200, 2], False), ([30, 20, 2], True):

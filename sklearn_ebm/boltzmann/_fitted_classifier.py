@@ -241,7 +241,7 @@ class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
         return v
 
     def _takes_any_features(self):
-        """Whether it was fitted to features that were not all in [0, 1]."""
+        """Whether it was fitted as if features were standardised."""
         return self._state.get("moments") is not None
 
     def _label_scores(self, X):

@@ -1,10 +1,11 @@
 """Features of any size, as a net or a classifier learns from them.
 
-Steps of a learning rate suit features that vary by about 1 and do not lie far from 0.
-Of others the net is given what `sklearn.preprocessing.StandardScaler` makes of them
-(but for those that are mostly 0), a minibatch at a time; public weights and biases are
-those for the features themselves. `RBMClassifier` is given the features themselves, and
-takes steps of such lengths that it learns the same.
+Steps of a learning rate suit features that vary by about 1 and do not lie far from 0,
+as bits do and what is between them, if it varies enough. Of others the net is given
+what `sklearn.preprocessing.StandardScaler` makes of them (but for those that are mostly
+0), a minibatch at a time; public weights and biases are those for the features
+themselves. `RBMClassifier` is given the features themselves, and takes steps of such
+lengths that it learns the same.
 """
 
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ from ._visible_scales import column_variances
 # Rows that say nothing certain of how much a feature varies: all that the first call of
 # partial_fit may have. Deviations that are taken for none.
 FEW, LEAST = 3, 1e-30
+# Features in [0, 1] that vary by a smaller share than this of the variance that bits of
+# their means have, in so many rows or more, are not like bits, but small numbers.
+NARROW, ENOUGH = 0.01, 10
 # How far from 0 features may lie, in deviations times the root of the rounding error.
 ROUNDED = 0.3
 
@@ -105,14 +109,44 @@ def standard_of(X, n_inputs):
     -------
     standard : ndarray of shape (2, n_inputs) or None
         Means and deviations, of features that are mostly 0 what takes their places;
-        None for features in [0, 1], which are left as they are.
+        None for features that are left as they are (`moments_to_standardise`).
 
     Raises
     ------
     ValueError
         If a variance is infinite.
     """
-    return None if are_shares(Rows(X)) else Moments.of(X).standard(n_inputs)
+    moments = moments_to_standardise(X)
+    return None if moments is None else moments.standard(n_inputs)
+
+
+def moments_to_standardise(X):
+    """Moments of features that have to be standardised, or None.
+
+    Features in [0, 1] are left as they are, unless one varies by so little that steps
+    which suit bits would all but leave it out.
+    """
+    shares = are_shares(Rows(X))
+    if shares and X.dtype.kind != "f":  # bits
+        return None
+    moments = Moments.of(X)
+    return None if shares and not _any_narrow(X, moments) else moments
+
+
+def _any_narrow(X, moments):
+    """Whether any feature in [0, 1] varies by far less than bits of its mean do.
+
+    Those that are mostly 0, or mostly 1, do not count: in what is left of them there
+    may be little to learn from, as in the pixels at the edge of an image.
+    """
+    if moments.n < ENOUGH:
+        return False
+    mean, variance = moments.mean, moments.variance
+    rounding = np.sqrt(moments.n) * np.finfo(X.dtype).eps * mean
+    narrow = (variance > rounding**2) & (variance < NARROW * mean * (1 - mean))
+    narrow &= 2 * moments.n_used >= moments.n
+    columns = np.flatnonzero(narrow)
+    return any(2 * (X[:, [column]] == 1).sum() <= moments.n for column in columns)
 
 
 def standard_for_steps(moments, dtype):

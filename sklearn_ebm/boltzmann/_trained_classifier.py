@@ -19,7 +19,7 @@ from .._training import (
     refuse_early_stopping,
     share_held_out,
 )
-from .._validation import are_shares, check_rows, random_key
+from .._validation import check_rows, random_key
 from .._warning import warn
 from ..monitoring import train_epoch
 from ._classifier_starts import spread_of_fields, start_for_labels, start_of_joint
@@ -35,7 +35,12 @@ from ._labels import (
     warn_of_few_labels,
 )
 from ._predicted_labels import validation_of
-from ._standardised import Moments, standard_for_steps, warn_of_rounding
+from ._standardised import (
+    Moments,
+    moments_to_standardise,
+    standard_for_steps,
+    warn_of_rounding,
+)
 from ._starts import SMALL, first_chains, last_chains
 from ._structure import check_structure
 from ._visible_scales import column_variances
@@ -301,7 +306,7 @@ class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
         known = codes[division.training]
         counts = np.bincount(known[known >= 0], minlength=n_classes) + 0.5
         shares = counts / counts.sum()
-        moments = self._first_moments(X, rows, division)
+        moments = self._first_moments(X, division)
         if self.objective == "generative":
             parameters = start_of_joint(components, labels, mean, n_rows, shares)
         else:
@@ -333,12 +338,11 @@ class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
         self.history_ = {name: [] for name in HISTORY}
         self.__dict__.pop("h_samples_", None)
 
-    def _first_moments(self, X, rows, division):
+    def _first_moments(self, X, division):
         """What the features of a new model are standardised by, if they are."""
-        if self._models_features() or are_shares(rows):
+        if self._models_features():
             return None
-        learned = _training(X, division)
-        return None if are_shares(Rows(learned)) else Moments.of(learned)
+        return moments_to_standardise(_training(X, division))
 
     def _go_on(self, X, rows, division, n_seen):
         """Take rows to train on into the mean of the n_seen rows before them."""

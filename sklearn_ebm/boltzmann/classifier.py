@@ -174,10 +174,11 @@ class RBMClassifier(TrainedClassifier):
     Notes
     -----
     Values between 0 and 1 are probabilities. The discriminative objective takes any
-    features: where not all of its first data are in [0, 1], it learns as if they were
-    standardised, those that are mostly 0 only divided by their size (`weight_decay` is
-    a penalty on the weights of such features, then). Fitted attributes are those for
-    the features themselves.
+    features: where not all of its first data are in [0, 1], or a feature hardly varies
+    there (by less than a tenth of the standard deviation of a bit of its mean), it
+    learns as if they were standardised, those that are mostly 0 only divided by their
+    size (`weight_decay` is a penalty on the weights of such features, then). Fitted
+    attributes are those for the features themselves.
 
     bool, uint8 and CSR data are used as they are, and made dense a minibatch at a time.
     A fit takes no `sample_weight`, since stochastic steps on a weighted row are not the

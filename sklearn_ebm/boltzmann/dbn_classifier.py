@@ -102,8 +102,9 @@ class DBNClassifier(FineTunedClassifier):
 
     weight_decay : float, default=0.0
         Strength of the penalty ``weight_decay / 2 * sum w^2`` over all weights, which
-        is added to the loss. Features that are not all in [0, 1] are standardised for
-        the net: it is their weights that this penalty and `max_norm` are of.
+        is added to the loss. Features that are not all in [0, 1], or one of which
+        hardly varies there, are standardised for the net: it is their weights that
+        this penalty and `max_norm` are of.
 
     input_dropout : float, default=0.0
         Share of the features that are dropped, at random for every row and step [4]_;
