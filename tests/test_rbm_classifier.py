@@ -763,6 +763,21 @@ def test_features_that_are_not_in_0_1_are_standardised(online):
     assert 0.3 < fields.std() < 5
 
 
+def test_where_features_lie_does_not_matter_to_partial_fit():
+    rng = generator(53)
+    X = rng.normal(size=(240, 3)) * [1, 0.1, 20]
+    y = (X[:, 0] + 10 * X[:, 1] > 0).astype(int)
+    here, away = (RBMClassifier(10, random_state=0) for _ in range(2))
+    for start in range(0, 240, 40):  # deviations are other ones after every call
+        rows = slice(start, start + 40)
+        here.partial_fit(X[rows], y[rows], classes=[0, 1])
+        away.partial_fit(X[rows] + [3e4, 5e3, -1e6], y[rows], classes=[0, 1])
+    wanted = here.decision_function(X)
+    found = away.decision_function(X + [3e4, 5e3, -1e6])
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+    assert np.ptp(wanted) > 2
+
+
 def test_rows_held_out_do_not_say_what_standardises(digits, labels):
     X = 16 * digits
     model = RBMClassifier(5, n_iter=0, early_stopping=True, random_state=0)

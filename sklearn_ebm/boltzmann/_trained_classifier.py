@@ -66,7 +66,8 @@ class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
     - "visible_mean" of the "n_seen" rows so far and, where features are standardised,
       their "moments" (otherwise None),
     - "key" and "step", which say what random numbers come next,
-    - "velocity", after steps with momentum, and "structure".
+    - "velocity", after steps with momentum, the "scales" of these steps, or None, and
+      "structure".
     """
 
     # Whether it is more than the top of a net, which warns by itself.
@@ -376,9 +377,7 @@ class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
             generative *= most / rows_a_label
             weight_decay *= most / rows_a_label
             rows_a_label = most
-        scales = None
-        if self._takes_any_features() and not self._models_features():
-            scales = standard_for_steps(state["moments"], rows.dtype)[1] ** -2
+        scales = self._scales(rows.dtype)
         trainer = ClassifierTrainer(
             rows,
             codes,
@@ -398,8 +397,28 @@ class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
         trainer.momentum = self._momentum()
         trainer.weight_decay = weight_decay
         if trainer.momentum:
-            trainer.start_velocity(state.get("velocity"))
+            trainer.start_velocity(self._last_velocity(scales))
         return trainer
+
+    def _scales(self, dtype):
+        """How many times as long the steps of every feature are, or None."""
+        if self._models_features() or not self._takes_any_features():
+            return None
+        return standard_for_steps(self._state["moments"], dtype)[1] ** -2
+
+    def _last_velocity(self, scales):
+        """The velocity to start from, if any, of steps that are scaled like this.
+
+        The last steps were scaled otherwise if deviations have changed since. Weights
+        have to go on as fast as they did, since the biases do: of features far from 0
+        fields would be swept along.
+        """
+        velocity, last = self._state.get("velocity"), self._state.get("scales")
+        if velocity is None or (last is None and scales is None):
+            return velocity
+        ratio = (1.0 if last is None else last) / (1.0 if scales is None else scales)
+        weights = velocity[0] * ratio.astype(velocity[0].dtype)
+        return (weights, *velocity[1:])
 
     def _momentum(self):
         """The momentum that is given, or the default of the objective."""
@@ -485,6 +504,7 @@ class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
             "parameters": run.trainer.parameters(),
             "step": int(run.trainer.next_step),
             "velocity": run.trainer.velocities() if run.trainer.momentum else None,
+            "scales": self._scales(self._dtype()),
         }
 
 
