@@ -2036,10 +2036,10 @@ MUTATIONS = [
         tests=("tests/test_unit_rbm.py",),
     ),
     Mutation(
-        "real columns have few chains",
+        "restricted machines have few chains",
         "boltzmann/_unit_rbm.py",
-        "least = CHAINS_OF_REALS if self",
-        "least = 1 if self",
+        "self.n_chains or max(self.batch_size, CHAINS)",
+        "self.n_chains or self.batch_size",
         tests=("tests/test_unit_rbm.py",),
     ),
     Mutation(

@@ -91,7 +91,7 @@ def pretrained_by_hand(model, X):
     even = np.concatenate([np.zeros(sizes[0]), state["latent_offset"]])
     on = trained(model)[0], state["hidden_offset"], even
     on = list(unfolded(on, sizes).biases[1:])
-    n_layers, n_chains = len(weights), model.n_chains or max(30, model.batch_size)
+    n_layers, n_chains = len(weights), model.n_chains or max(100, model.batch_size)
     for k in range(n_layers):
         below, above = weights[k].shape
         first, last = k == 0, k == n_layers - 1
@@ -357,7 +357,7 @@ def test_learning_rates_of_the_pretraining(visible, rates, monkeypatch):
 def test_epochs_by_default(n_rows, visible, n_epochs):
     X = generator(755).random((n_rows, 3))
     model = DBMTransformer((1, 2), visible=visible, batch_size=n_rows, random_state=0)
-    chains = max(30, n_rows) if "gaussian" in str(visible) else n_rows
+    chains = max(100, n_rows)
     assert len(model.fit(X).h_samples_) == chains
     assert model.n_iter_ == n_epochs
     given = clone(model).set_params(n_iter=n_epochs, pretrain_n_iter=n_epochs)

@@ -73,7 +73,7 @@ from tables import SPECS, UNBOUNDED, mixed_rbm, spins_that_agree, table
 def test_two_layers_of_bits_are_a_bernoulli_rbm(binary_digits, options, dtype):
     X = binary_digits[:300].astype(dtype)
     options = {"n_components": 9, "n_iter": 2, "random_state": 0, **options}
-    found, wanted = RBM(**options).fit(X), BernoulliRBM(n_chains=30, **options).fit(X)
+    found, wanted = RBM(**options).fit(X), BernoulliRBM(n_chains=100, **options).fit(X)
     assert_same(fitted_floats(found), fitted_floats(wanted))
     for method in ("transform", "score_samples", "free_energy", "gibbs", "reconstruct"):
         assert_same(getattr(found, method)(X), getattr(wanted, method)(X))
@@ -201,7 +201,7 @@ def test_early_stopping_keeps_the_last_epoch_of_a_small_gap(real, missing, capsy
 def test_early_stopping_of_two_layers_of_bits(binary_digits):
     options = {"n_iter": 4, "early_stopping": True, "tol": 0.3, "random_state": 0}
     found = RBM(9, **options).fit(binary_digits[:200])
-    wanted = BernoulliRBM(9, n_chains=30, monitor="free_energy_gap", **options)
+    wanted = BernoulliRBM(9, n_chains=100, monitor="free_energy_gap", **options)
     assert_same_machine(found, wanted.fit(binary_digits[:200]))
 
 
@@ -214,7 +214,7 @@ def test_epochs_of_bits_by_default(n_rows, n_features, n_iter):
     options = {"n_components": 1, "batch_size": n_rows // 2, "random_state": 0}
     found = RBM(**options).fit(X)
     wanted = BernoulliRBM(**options, n_iter=n_iter, learning_rate_schedule="linear")
-    wanted.set_params(n_chains=max(30, n_rows // 2))
+    wanted.set_params(n_chains=max(100, n_rows // 2))
     assert_same_machine(found, wanted.fit(X))
     spins = RBM(visible="spin", hidden="spin", **options).fit(2 * X - 1)
     assert spins.history_["learning_rate"] == wanted.history_["learning_rate"]

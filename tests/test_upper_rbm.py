@@ -82,7 +82,7 @@ def test_every_epoch_is_one_on_states_of_its_own(persistent, dtype):
     rng = np.random.RandomState(0)
     key = random_key(rng)
     twin = BernoulliRBM(5, n_iter=0, random_state=rng, warm_start=True, **settings)
-    twin.set_params(n_chains=30).fit(means).set_params(n_iter=1)
+    twin.set_params(n_chains=100).fit(means).set_params(n_iter=1)
     for number in (1, 2, 3):  # that of 0 is only looked at
         twin.fit(states(means, key, number))
     assert_same(model.components_, twin.components_)
@@ -116,7 +116,7 @@ def test_a_turned_machine_leaves_the_likelihood_as_it_is(binary_digits):
     model = DBNTransformer((12, n), n_iter=(5, 0), init="transposed", random_state=0)
     model.fit(X)
     first = BernoulliRBM(
-        12, n_chains=30, n_iter=5, random_state=np.random.RandomState(0)
+        12, n_chains=100, n_iter=5, random_state=np.random.RandomState(0)
     ).fit(X)
     assert_same(model.components_, [first.components_, first.components_.T])
     assert_same(
@@ -135,7 +135,7 @@ def test_units_to_spare_change_little(binary_digits):
     spare = model.components_[1][64:]
     assert 0.005 < spare.std() < 0.02
     first = BernoulliRBM(
-        12, n_chains=30, n_iter=5, random_state=np.random.RandomState(0)
+        12, n_chains=100, n_iter=5, random_state=np.random.RandomState(0)
     ).fit(X)
     wanted = log_likelihood(first, X).samples
     found = model.score_samples(X)

@@ -17,10 +17,10 @@ CLIP = 1.0
 # learning rates fall in proportion: as much as that of one real feature counts; steps
 # of power iteration that find it.
 STEADY, N_POWERS = 0.3, 30
-# Least number of chains, where none is given: with ten, as many as rows of a minibatch,
-# modes of a large model are visited too rarely to keep them small. Machines that see
-# real values have room for modes far from all data, and restricted ones take more.
-CHAINS, CHAINS_OF_REALS = 30, 100
+# Least number of chains, where none is given. With ten, as many as rows of a minibatch,
+# modes of a large model are visited too rarely to keep them small; and where modes are
+# the combinations of many choices, few chains tell too little of the shares of each.
+CHAINS = 100
 
 
 def as_rows_allow(n_epochs, shape, rows_a_feature):

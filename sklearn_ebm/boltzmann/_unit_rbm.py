@@ -29,7 +29,6 @@ from ._faults import warn_of_excess_probability, warn_of_full_weights
 from ._normaliser import kept_log_z
 from ._rates import (
     CHAINS,
-    CHAINS_OF_REALS,
     CLIP,
     as_rows_allow,
     largest_variance,
@@ -368,8 +367,7 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         return epochs_of(None, rows.n_rows, least, most, few_rows)
 
     def _n_chains(self):
-        least = CHAINS_OF_REALS if self._sees(Kind.GAUSSIAN) else CHAINS
-        return self.n_chains or max(self.batch_size, least)
+        return self.n_chains or max(self.batch_size, CHAINS)
 
     def _schedule(self):
         if self.learning_rate_schedule is not None:

@@ -56,7 +56,7 @@ class DBMTransformer(TrainedDBM):
         ``(first, last)`` lets them grow evenly over the epochs of `fit`.
 
     n_chains : int or None, default=None
-        Number of persistent chains; None means `batch_size`, but at least 30.
+        Number of persistent chains; None means `batch_size`, but at least 100.
 
     n_mean_field_steps : int, default=25
         Mean-field steps, at most: each sets every hidden layer once.

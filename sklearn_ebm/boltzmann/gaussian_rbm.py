@@ -59,7 +59,7 @@ class GaussianRBM(UnitsRBM):
         start at the rows of the minibatch (CD).
 
     n_chains : int or None, default=None
-        Number of persistent chains; None means `batch_size`, and at least 100: fewer
+        Number of persistent chains; None means `batch_size`, but at least 100: fewer
         miss modes far from the data.
 
     momentum : float, default=0.0

@@ -80,8 +80,8 @@ class RBM(UnitsRBM):
         start at the rows of the minibatch (CD).
 
     n_chains : int or None, default=None
-        Number of persistent chains; None means `batch_size`, but at least 30, or 100 if
-        there are "gaussian" features: fewer miss modes of the model.
+        Number of persistent chains; None means `batch_size`, but at least 100: fewer
+        miss modes of the model.
 
     momentum : float, default=0.0
         Share of the last step's velocity in the next one, in [0, 1).
