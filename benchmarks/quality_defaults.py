@@ -21,8 +21,8 @@ all defaults, by forward and by reverse annealing; means and the worst over the 
 rows: the lower one of forward and reverse annealing, for each seed.
 
 --few: all defaults, more epochs at a falling rate, and RBM with its defaults, which are
-such epochs and 100 chains, on the first 100, 300, 1 000 and 3 000 rows; with 64 and with
-256 components. Means over the seeds.
+such epochs and 100 chains, on the first 100, 300, 1 000 and 3 000 rows; with 64 and
+with 256 components. Means over the seeds.
 
 --stack: `score` of DBNTransformer at its defaults (256 and 256 units), on 500 rows held
 out after a training on 2 000: of its first layer alone, of both from random weights,
