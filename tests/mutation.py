@@ -1668,6 +1668,13 @@ MUTATIONS = [
         tests=("tests/test_factor_analysis.py",),
     ),
     Mutation(
+        "a row counts in full where its values tell few of the factors",
+        "factors/_fits.py",
+        "told = np.clip(observed.sum(axis=1) - 1, 0, q) / q",
+        "told = np.clip(observed.sum(axis=1) - 1, 0, 1)",
+        tests=("tests/test_factor_missing.py",),
+    ),
+    Mutation(
         "random weights are added at their own size only",
         "boltzmann/_net_starts.py",
         "gain = max(min(enough, 1), min(least, MOST_GAIN))",

@@ -298,4 +298,54 @@ def test_noise_that_vanishes_by_chance_is_warned_of(seed):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         FactorAnalysis(3, missing="latent").fit(most)
-        ProbabilisticPCA(3, missing="latent").fit(few)
+
+
+def _of_factors(seed, n_rows, n_features, n_factors, missing):
+    """Rows with values missing, and others of the same distribution without."""
+    rng = np.random.default_rng(seed)
+    loadings = rng.normal(size=(n_factors, n_features))
+    X = rng.normal(size=(n_rows + 2000, n_factors)) @ loadings
+    X += rng.normal(size=X.shape) * np.sqrt(rng.uniform(0.2, 1, n_features))
+    holes = X[:n_rows]
+    holes[rng.random(holes.shape) < missing] = np.nan
+    return holes, X[n_rows:]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_factors_of_too_few_values_are_warned_of(seed):
+    X, _ = _of_factors(seed, 60, 20, 4, 0.5)
+    with pytest.warns(ConvergenceWarning, match="from too few values: .* of 20 feat"):
+        FactorAnalysis(4, missing="latent", tol=0.1).fit(X)
+    X, others = _of_factors(seed, 300, 10, 3, 0.85)
+    with pytest.warns(ConvergenceWarning, match="(too|The) few values") as caught:
+        model = FactorAnalysis(3, missing="latent").fit(X)
+    assert sum("few values" in str(each.message) for each in caught) == 1
+    # As it advises.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = select_n_components(model, X, range(3), criterion="cv")
+    fewer = clone(model).set_params(n_components=found.n_components).fit(X)
+    assert model.score(others) + 1 < fewer.score(others)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_that_all_share_asks_for_fewer_values(seed):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        X, _ = _of_factors(seed, 60, 20, 4, 0.5)
+        ProbabilisticPCA(4, missing="latent").fit(X)
+    X, _ = _of_factors(seed, 200, 40, 3, 0.9)
+    with pytest.warns(ConvergenceWarning, match="from too few values: on average"):
+        ProbabilisticPCA(3, missing="latent").fit(X)
+
+
+@pytest.mark.parametrize("model", [FactorAnalysis, ProbabilisticPCA])
+@pytest.mark.parametrize(
+    "enough", [(60, 20, 4, 0.1), (200, 40, 8, 0.5), (200, 40, None, 0.02)]
+)
+def test_values_that_are_enough_have_no_warning(model, enough):
+    n_rows, n_features, n_factors, missing = enough
+    X, _ = _of_factors(0, n_rows, n_features, n_factors or 8, missing)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model(n_factors, missing="latent", tol=1).fit(X)

@@ -14,8 +14,8 @@ from ._fits import (
     check_same_components,
     filled_with_means,
     signs_of,
+    warn_of_few_values,
     warn_of_no_noise,
-    warn_of_no_noise_by_chance,
 )
 from ._fitted import FittedFactors
 from ._gaussian import FactorGaussian
@@ -120,7 +120,7 @@ class FactorAnalysis(FittedFactors):
     Warns
     -----
     ConvergenceWarning
-        If `max_iter` iterations were not enough.
+        If `max_iter` iterations were not enough, or too few values are observed.
 
     See Also
     --------
@@ -242,7 +242,8 @@ class FactorAnalysis(FittedFactors):
         ConvergenceWarning
             If `max_iter` iterations were not enough; or if there are as many components
             as rows, less one, and more features: the likelihood has no bound; or if
-            values are missing and features are left next to no noise.
+            values are missing and features are left next to no noise, or so few values
+            are observed that factors are learned from chance.
         """
         check_parameters(self)
         X = self._check_data(X, reset=True, ensure_min_samples=2)
@@ -273,7 +274,7 @@ class FactorAnalysis(FittedFactors):
         warn_of_no_noise(type(self).__name__, n_components, X.shape)
         if missing:
             name, observed = type(self).__name__, ~np.isnan(X)
-            warn_of_no_noise_by_chance(name, climb.gaussian, observed)
+            warn_of_few_values(name, climb.gaussian, observed)
         return self
 
     @undo_if_nothing_learned

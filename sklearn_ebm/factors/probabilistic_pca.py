@@ -10,7 +10,13 @@ from sklearn.decomposition import PCA
 from .._keeping import undo_if_nothing_learned
 from .._parameters import Interval, StrOptions, check_parameters
 from ._em import ExpectationMaximisation, step
-from ._fits import Progress, filled_with_means, signs_of, warn_of_no_noise
+from ._fits import (
+    Progress,
+    filled_with_means,
+    signs_of,
+    warn_of_few_values,
+    warn_of_no_noise,
+)
 from ._fitted import FittedFactors
 from ._gaussian import LOG_2_PI, FactorGaussian
 from ._profile import describe, least_shared_noise
@@ -97,7 +103,7 @@ class ProbabilisticPCA(FittedFactors):
     Warns
     -----
     ConvergenceWarning
-        If `max_iter` iterations were not enough.
+        If `max_iter` iterations were not enough, or too few values are observed.
 
     See Also
     --------
@@ -190,7 +196,8 @@ class ProbabilisticPCA(FittedFactors):
         -----
         ConvergenceWarning
             If `max_iter` iterations were not enough; or if there are as many components
-            as rows, less one, and more features: the likelihood has no bound.
+            as rows, less one, and more features: the likelihood has no bound; or if
+            so few values are observed that components are learned from chance.
         """
         check_parameters(self)
         X = self._check_data(X, reset=True, ensure_min_samples=2)
@@ -213,7 +220,9 @@ class ProbabilisticPCA(FittedFactors):
                 self._store(climb.gaussian, X.dtype, progress.loglike)
         if not progress.converged:
             progress.warn_unconverged(self.max_iter)
-        warn_of_no_noise(type(self).__name__, self.n_components_, X.shape)
+        name = type(self).__name__
+        warn_of_no_noise(name, self.n_components_, X.shape)
+        warn_of_few_values(name, climb.gaussian, ~np.isnan(X), shared_noise=True)
         return self
 
     def _most_components(self, X, data):
