@@ -1675,6 +1675,13 @@ MUTATIONS = [
         tests=("tests/test_factor_missing.py",),
     ),
     Mutation(
+        "peaked sources stay where their likelihood has no bound",
+        "factors/_ica_likelihood.py",
+        "state = found_before\n",
+        "pass\n",
+        tests=("tests/test_ica.py",),
+    ),
+    Mutation(
         "random weights are added at their own size only",
         "boltzmann/_net_starts.py",
         "gain = max(min(enough, 1), min(least, MOST_GAIN))",

@@ -769,6 +769,30 @@ def test_score_matching_without_a_lower_bound_says_so(seed):
         ICA(objective="score_matching", tol=0, random_state=0, max_iter=1000).fit(X)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_sources_that_are_the_same_in_most_rows_are_found(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(8, 8))
+    X = (rng.random((200, 8)) < 0.05) @ A.T
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model = ICA(random_state=0).fit(X)
+    assert amari(model.components_ @ A) < 0.04
+    # The last state is that of before the likelihood lost its bound.
+    assert model.score(X) == pytest.approx(model.history_["log_likelihood"][-1])
+    # Of that density itself a maximum is found, or there is advice, which is good.
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model = ICA(density="student", random_state=0).fit(X)
+    assert bool(caught) == (amari(model.components_ @ A) > 0.04)
+    assert all("no maximum where" in str(each.message) for each in caught)
+    assert all("density='logistic'" in str(each.message) for each in caught)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model = ICA(density="logistic", random_state=0).fit(X)
+    assert amari(model.components_ @ A) < 0.04
+
+
 def test_convergence_warning():
     X, _ = mixtures()
     for how in ({}, {"objective": "score_matching", "density": "logistic"}):

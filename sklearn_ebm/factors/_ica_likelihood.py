@@ -45,6 +45,9 @@ LEAST_VARIANCE = 0.01
 # Rows that are enough to find the scale of a source, and to see whether another
 # density may suit it better.
 SCALE_ROWS = 2000
+# Largest slope (a number without a unit) of a search that may be near a maximum. Where
+# none exists it becomes 100 and more.
+DIVERGED = 1.0
 # From so small a slope one step of Newton's method leaves an error of its square.
 NEAR = 1e-3
 
@@ -210,19 +213,20 @@ def leave_saddle(Z, W, sources, now):
 def way_on(Z, W, sources, now, adaptive):
     """Where it goes on from where the optimiser would stop, or None.
 
-    Unmixing matrix, sources and moments: with other densities, or beside a saddle.
+    Unmixing matrix, sources and moments: with other densities, or beside a saddle. And
+    whether these are more peaked ones, for sources that the others have found.
     """
     if adaptive:
         moved, chosen = choose(Z, W, sources)
         if chosen is not None:
-            return moved, chosen, moments(Z, moved, chosen)
+            return moved, chosen, moments(Z, moved, chosen), False
     left = leave_saddle(Z, W, sources, now)
     if left is not None:
-        return left[0], sources, left[1]
+        return left[0], sources, left[1], False
     if adaptive:
         moved, chosen = choose(Z, W, sources, PEAKED)
         if chosen is not None:
-            return moved, chosen, moments(Z, moved, chosen)
+            return moved, chosen, moments(Z, moved, chosen), True
     return None
 
 
@@ -231,11 +235,12 @@ def maximise(Z, W, names, *, adaptive, max_iter, tol):
 
     Z are the data (rows), W the first unmixing matrix, `names` the densities of the
     sources. With `adaptive` they are chosen anew where the optimiser would stop. The
-    loss never rises.
+    loss never rises, but in the end if peaked densities have no maximum: what had been
+    found without them is the last state then.
     """
     sources = Sources(names)
-    now, memory = moments(Z, W, sources), Memory()
-    for _ in range(max_iter):
+    now, memory, found_before = moments(Z, W, sources), Memory(), None
+    for n_left in reversed(range(max_iter)):
         # The step from where that is so is worth its time: it squares the distance.
         converged = now.slope < tol
         found = search(Z, W, sources, now, memory.direction(now))
@@ -248,10 +253,16 @@ def maximise(Z, W, names, *, adaptive, max_iter, tol):
             now = after
         stop = converged or found is None
         if stop and (better := way_on(Z, W, sources, now, adaptive)) is not None:
-            (W, sources, now), memory = better, Memory()
+            before = State(W, sources.names, now.loss, now.slope, now.slope < tol)
+            (W, sources, now, are_peaked), memory = better, Memory()
             converged = stop = False
+            if are_peaked and found_before is None:
+                found_before = before
         there = converged or now.slope < tol  # (a last iteration may have come there)
-        yield State(W, sources.names, now.loss, now.slope, there)
+        state = State(W, sources.names, now.loss, now.slope, there)
+        if (stop or not n_left) and found_before and now.slope > DIVERGED:
+            state = found_before
+        yield state
         if stop:
             return
 

@@ -26,7 +26,7 @@ from .._warning import warn
 from ..monitoring import print_iteration
 from ._draws import OwnGenerator
 from ._ica_densities import ADAPTIVE, DENSITIES, Sources
-from ._ica_likelihood import State, choose, first_guess, maximise
+from ._ica_likelihood import DIVERGED, State, choose, first_guess, maximise
 from ._ica_score_matching import minimise
 from ._ica_whitening import check_spread, in_order, no_whitening, whitening_of
 
@@ -317,23 +317,28 @@ class ICA(OwnGenerator, Transformer):
         return self
 
     def _why_not_converged(self, many):
-        if self.n_iter_ >= self.max_iter:
-            return (
-                f"ICA did not converge in {self.n_iter_} iterations; increase max_iter "
-                "or tol."
-            )
         gradient = self.history_["gradient"][-1]
-        text = (
-            f"ICA stopped after {self.n_iter_} iterations, as no step from there gains "
-            f"anything, with a gradient of {gradient:.3g}"
-        )
+        ran_out = self.n_iter_ >= self.max_iter
+        text = f"ICA did not converge in {self.n_iter_} iterations"
+        if not ran_out:
+            text = (
+                f"ICA stopped after {self.n_iter_} iterations, as no step from there "
+                f"gains anything, with a gradient of {gradient:.3g}"
+            )
         # (Which is a number without a unit.)
-        if many and gradient > 1:
+        if many and gradient > DIVERGED and not ran_out:
             return text + (
                 ". The objective of score matching has no lower bound where many "
                 "values of a source are the same, for instance 0: take "
                 "objective='likelihood'."
             )
+        if not many and gradient > DIVERGED and "student" in self.densities_:
+            return text + (
+                ". The Student density has no maximum where most values of a source "
+                "are the same, as where many rows are: take density='logistic'."
+            )
+        if ran_out:
+            return text + "; increase max_iter or tol."
         return text + f" (tol={self.tol:g}): increase tol."
 
     def _fit(self, X, many):
