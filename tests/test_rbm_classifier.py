@@ -12,7 +12,7 @@ from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import StandardScaler, minmax_scale
 from threadpoolctl import threadpool_limits
 
 from common import (
@@ -730,6 +730,51 @@ def test_features_far_from_0_are_warned_of():
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert model.fit((X + fine).astype(dtype), y).score(X + fine, y) > 0.9
+
+
+def _rates_beside_bits(seed):
+    """Bits that say nothing, and a rate that tells the labels."""
+    rng = np.random.default_rng(seed)
+    rates = 0.03 + 0.005 * rng.normal(size=600)
+    bits = rng.random((600, 10)) < 0.5
+    return np.column_stack([bits, rates]), (rates > 0.03).astype(int)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
+def test_bits_that_cannot_tell_small_numbers_say_so(container):
+    X, y = _rates_beside_bits(0)
+    for objective, remedy in [("hybrid", "Scale .* or take"), ("generative", "Take")]:
+        model = RBMClassifier(8, objective=objective, n_iter=2, random_state=0)
+        wanted = f"1 of 11 features hardly .*feature 10 .*that. {remedy} objective="
+        with pytest.warns(UserWarning, match=wanted) as caught:
+            model.fit(container(X), y)
+        assert caught[0].filename == __file__
+        with pytest.warns(UserWarning, match=wanted):
+            clone(model).partial_fit(container(X), y, classes=[0, 1])
+    # As it advises.
+    hybrid = RBMClassifier(32, objective="hybrid", random_state=0)
+    discriminative = RBMClassifier(32, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scaled = minmax_scale(X)
+        assert hybrid.fit(container(scaled), y).score(container(scaled), y) > 0.9
+        assert discriminative.fit(container(X), y).score(container(X), y) > 0.9
+    with pytest.warns(UserWarning, match=wanted.split("that")[0]):
+        hybrid.fit(container(X), y)
+    assert hybrid.score(container(X), y) < 0.8
+
+
+@pytest.mark.parametrize("objective", ["hybrid", "generative"])
+def test_bits_and_images_have_no_warning_of_small_numbers(objective, digits, labels):
+    model = RBMClassifier(8, objective=objective, n_iter=0, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(digits, labels)
+        model.fit(digits > 0.5, labels)
+        # A constant is one of the things that may be in a table.
+        model.fit(np.column_stack([digits, np.full(len(digits), 0.3)]), labels)
+        # Rows that are few may be alike by chance.
+        model.fit(*(part[:5] for part in _rates_beside_bits(0)))
 
 
 def test_features_that_hardly_vary_have_no_say():

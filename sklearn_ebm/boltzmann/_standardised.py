@@ -130,23 +130,44 @@ def moments_to_standardise(X):
     if shares and X.dtype.kind != "f":  # bits
         return None
     moments = Moments.of(X)
-    return None if shares and not _any_narrow(X, moments) else moments
+    return None if shares and not len(_narrow(X, moments)) else moments
 
 
-def _any_narrow(X, moments):
-    """Whether any feature in [0, 1] varies by far less than bits of its mean do.
+def warn_of_narrow(X, objective):
+    """Warn of features in [0, 1] of which a model of bits learns next to nothing."""
+    if X.dtype.kind != "f" or not are_shares(Rows(X)):  # (which has its own warning)
+        return
+    moments = Moments.of(X)
+    narrow = _narrow(X, moments)
+    if len(narrow):
+        mean, deviation = moments.mean[narrow[0]], np.sqrt(moments.variance[narrow[0]])
+        # (Scaled real features are still no bits, to which the label is but one more.)
+        scaled = "Scale every feature to [0, 1], as MinMaxScaler does, or take"
+        remedy = "Take" if objective == "generative" else scaled
+        warn(
+            f"{len(narrow)} of {X.shape[1]} features hardly vary in [0, 1] (feature "
+            f"{narrow[0]} has mean {mean:.3g} and deviation {deviation:.2g}): the bits "
+            f"that objective={objective!r} takes them for tell next to nothing of "
+            f"that. {remedy} objective='discriminative', to which scales are all the "
+            "same."
+        )
+
+
+def _narrow(X, moments):
+    """Features in [0, 1] that vary by far less than bits of their means do.
 
     Those that are mostly 0, or mostly 1, do not count: in what is left of them there
     may be little to learn from, as in the pixels at the edge of an image.
     """
     if moments.n < ENOUGH:
-        return False
+        return np.empty(0, int)
     mean, variance = moments.mean, moments.variance
     rounding = np.sqrt(moments.n) * np.finfo(X.dtype).eps * mean
     narrow = (variance > rounding**2) & (variance < NARROW * mean * (1 - mean))
     narrow &= 2 * moments.n_used >= moments.n
     columns = np.flatnonzero(narrow)
-    return any(2 * (X[:, [column]] == 1).sum() <= moments.n for column in columns)
+    full = [2 * (X[:, [column]] == 1).sum() > moments.n for column in columns]
+    return columns[~np.array(full, bool)]
 
 
 def standard_for_steps(moments, dtype):

@@ -39,6 +39,7 @@ from ._standardised import (
     Moments,
     moments_to_standardise,
     standard_for_steps,
+    warn_of_narrow,
     warn_of_rounding,
 )
 from ._starts import SMALL, first_chains, last_chains
@@ -108,7 +109,8 @@ class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
         -----
         UserWarning
             If values of X lie outside [0, 1], by more than rounding, where the
-            objective has a generative part or those of the first data did not; if rows
+            objective has a generative part or those of the first data did not; if a
+            feature hardly varies there, and the objective has such a part; if rows
             without a label are left out, as they are with
             ``objective="discriminative"``; if so few rows have labels that
             ``objective="generative"`` learns little of them; if no row has the mark
@@ -341,9 +343,11 @@ class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
 
     def _first_moments(self, X, division):
         """What the features of a new model are standardised by, if they are."""
-        if self._models_features():
-            return None
-        return moments_to_standardise(_training(X, division))
+        if not self._models_features():
+            return moments_to_standardise(_training(X, division))
+        if self._stands_alone:
+            warn_of_narrow(_training(X, division), self.objective)
+        return None
 
     def _go_on(self, X, rows, division, n_seen):
         """Take rows to train on into the mean of the n_seen rows before them."""
