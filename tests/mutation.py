@@ -1682,6 +1682,20 @@ MUTATIONS = [
         tests=("tests/test_ica.py",),
     ),
     Mutation(
+        "features that vary later keep weights that were none of theirs",
+        "boltzmann/_trained_classifier.py",
+        "ratio[woken] = (last / now)[woken]",
+        "ratio[woken] = 1",
+        tests=("tests/test_rbm_classifier.py",),
+    ),
+    Mutation(
+        "features that vary later take what they were from the fields",
+        "boltzmann/_fine_tuned.py",
+        "bias = params[1] + weighted_sums(params[0][woken].T, inputs)",
+        "bias = params[1]",
+        tests=("tests/test_dbn_classifier.py",),
+    ),
+    Mutation(
         "random weights are added at their own size only",
         "boltzmann/_net_starts.py",
         "gain = max(min(enough, 1), min(least, MOST_GAIN))",

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -336,6 +337,61 @@ def test_features_that_are_not_in_0_1_are_standardised(make):
         assert standard_of(make(rows), 4) is None
     with pytest.raises(ValueError, match="variance of feature 2 is beyond"):
         standard_of(make(X * [1, 1, 1e200, 1]), 4)
+
+
+def _known_later(first, bits):
+    """Features of which one, a large one, is constant in the first 100 rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 6))
+    if bits:
+        X[:, 1:] = X[:, 1:] > 0
+    y = (X[:, 0] + X[:, 1] > bits / 2).astype(int)
+    X[:, 0] *= 1000
+    X[:100, 0] = first
+    return X, y
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("first", [0.0, 1.0])
+@pytest.mark.parametrize("bits", [False, True])
+@pytest.mark.parametrize(
+    "net", [DBNClassifier, DBMClassifier, partial(DBNClassifier, solver="sgd")]
+)
+def test_features_that_vary_later_only_may_have_any_size(net, bits, first, make):
+    X, y = _known_later(first, bits)
+    net = net((16,), visible="bernoulli" if bits else "gaussian", random_state=0)
+    for rows in np.split(np.arange(1000), 10):
+        net.partial_fit(make(X[rows]), y[rows], classes=[0, 1])
+    for rows in np.split(np.arange(100, 1000), 9) * 2:
+        net.partial_fit(make(X[rows]), y[rows])
+    assert net.score(make(X[1000:]), y[1000:]) > 0.92
+    # Training that goes on by `fit`, too.
+    net = clone(net).set_params(n_iter=10, warm_start=True)
+    net.fit(make(X[:100]), y[:100]).fit(make(X[100:1000]), y[100:1000])
+    assert net.score(make(X[1000:]), y[1000:]) > 0.92
+
+
+@pytest.mark.parametrize("first", [0.0, 1.0])
+def test_what_features_were_stays_in_the_fields_when_they_vary(first):
+    X, y = _known_later(first, bits=True)
+    net = DBNClassifier((16,), pretrain=False, random_state=0)
+    net.partial_fit(X[:100], y[:100], classes=[0, 1])
+    before = net.coefs_[0].copy(), net.intercepts_[0].copy()
+    net.set_params(learning_rate=1e-12).partial_fit(X[100:200], y[100:200])
+    mean, scale = X[100:200, 0].mean(), X[100:200, 0].std()
+    np.testing.assert_allclose(net.coefs_[0][0], before[0][0] / scale, rtol=1e-6)
+    np.testing.assert_allclose(net.coefs_[0][1:], before[0][1:], rtol=1e-6)
+    wanted = before[1] + before[0][0] * (first - mean / scale)
+    np.testing.assert_allclose(net.intercepts_[0], wanted, atol=1e-6)
+
+
+def test_features_that_vary_later_as_bits_do_stay_as_they_are():
+    X, y = _known_later(0.0, bits=True)
+    X[100:, 0] = X[100:, 0] > 0
+    net = DBNClassifier((16,), pretrain=False, random_state=0)
+    net.partial_fit(X[:100], y[:100], classes=[0, 1])
+    net.partial_fit(X[100:200], y[100:200])
+    assert net._state["standard"] is None
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])

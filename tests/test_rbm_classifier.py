@@ -777,6 +777,26 @@ def test_bits_and_images_have_no_warning_of_small_numbers(objective, digits, lab
         model.fit(*(part[:5] for part in _rates_beside_bits(0)))
 
 
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("first", [0.0, 1.0, -7.0])
+def test_features_that_vary_later_only_may_have_any_size(container, first):
+    rng = generator(57)
+    X = rng.normal(size=(1500, 6))
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    X[:, 0] *= 1000
+    X[:100, 0] = first
+    model = RBMClassifier(16, random_state=0)
+    for rows in np.split(np.arange(1000), 10):
+        before = getattr(model, "intercept_hidden_", None)
+        model.partial_fit(container(X[rows]), y[rows], classes=[0, 1])
+        assert before is None or abs(model.intercept_hidden_ - before).max() < 1
+    assert model.score(container(X[1000:]), y[1000:]) > 0.9
+    # Training that goes on by `fit`, too.
+    model = RBMClassifier(16, n_iter=10, random_state=0, warm_start=True)
+    model.fit(container(X[:100]), y[:100]).fit(container(X[100:1000]), y[100:1000])
+    assert model.score(container(X[1000:]), y[1000:]) > 0.9
+
+
 def test_features_that_hardly_vary_have_no_say():
     rng = generator(56)
     X = rng.normal(size=(200, 3)).astype(np.float32)

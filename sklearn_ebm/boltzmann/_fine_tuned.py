@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from .._callbacks import CallbackSupportMixin, begin_fit, with_callbacks
 from .._keeping import keeping, undo_if_nothing_learned
-from .._machines import some_rows
+from .._machines import some_rows, weighted_sums
 from .._network import Adam, Descent, Dropout, Momentum, outputs
 from .._parameters import Interval, StrOptions, TupleOf, check_parameters
 from .._rows import Rows
@@ -37,7 +37,13 @@ from ._stack import (
     pretrain,
     recognition,
 )
-from ._standardised import Standardised, for_inputs, for_standardised, standard_of
+from ._standardised import (
+    Moments,
+    Standardised,
+    for_inputs,
+    for_standardised,
+    standard_of,
+)
 from ._structure import LAYER_SIZES, check_structure, layer_sizes, sizes_in_words
 from ._visible_scales import column_variances
 
@@ -94,8 +100,9 @@ class FineTuned(CallbackSupportMixin, FittedNet):
     in place once a net has started. It holds
 
     - "params" (of a `Network` ``[weights, bias, weights, bias, ...]``), for inputs and
-      targets as the net is given them; and "standard", by which inputs are
-      standardised, or None,
+      targets as the net is given them; "standard", by which inputs are
+      standardised, or None; and "constants", features that have not varied so far
+      and their values, or None,
     - what `_first_targets` says of the targets, among it "n_outputs",
     - "key" and "step", which say what random numbers come next, "stack_seed", from
       which those of the pretraining come, and "structure",
@@ -189,11 +196,12 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         if goes_on and self.n_iter == 0:
             return self
         if goes_on:
+            self._wake(X, division)
             self._reweigh(targets)
         n_parts = self.n_iter if goes_on else self._n_machines_before + self.n_iter
         task = begin_fit(self, n_parts, *given)
         if not goes_on:
-            self._start(X, task)
+            self._start(X, division, task)
             self._settle()
         run = self._run(X, targets, division)
         with keeping(self, run):
@@ -211,9 +219,10 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         goes_on = hasattr(self, "_state")
         X, targets, division = self._begin(X, y, classes, goes_on)
         if goes_on:
+            self._wake(X, division)
             targets = self._take_in(targets)
         else:
-            self._start(X)
+            self._start(X, division)
         if len(division.training) == 0:
             # An epoch without a minibatch leaves the net as it is.
             rate = float(self._rate())
@@ -329,7 +338,7 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         """How many machines are trained before the net."""
         return len(self._hidden_sizes) if self.pretrain else 0
 
-    def _start(self, X, task=None):
+    def _start(self, X, division, task=None):
         """Pretrain a new net, if it is to be, and publish it.
 
         Not before: data that the pretraining refuses leave the net that there was.
@@ -345,8 +354,38 @@ class FineTuned(CallbackSupportMixin, FittedNet):
             if standard is not None and self.pretrain:
                 params[:2] = for_standardised(*params[:2], standard)
             self._state |= {"standard": standard, "params": params}
+        self._state["constants"] = self._first_constants(_training(X, division))
         self._spread(X, first)
         self._publish()
+
+    def _wake(self, X, division):
+        """Standardise features that vary for the first time, if they have to be.
+
+        So far they were constants to the net, whose weights for them are as they began,
+        and fit what they are from now on.
+        """
+        constants, standard = self._state.get("constants"), self._state.get("standard")
+        if constants is None or not len(division.training):
+            return
+        params = self._state["params"]
+        now = Moments.of(_training(X, division))
+        vary = now.vary(constants)
+        if standard is None:
+            standard = np.array([np.zeros(len(params[0])), np.ones(len(params[0]))])
+            vary &= now.beyond_bits()[constants[0].astype(int)]
+        if not vary.any():
+            return
+        woken, means = constants[0, vary].astype(int), constants[1, vary]
+        # What they were stays in the fields, where it was not 0.
+        inputs = (means - standard[0, woken]) / standard[1, woken]
+        bias = params[1] + weighted_sums(params[0][woken].T, inputs)
+        standard = standard.copy()
+        standard[:, woken] = now.standard(len(params[0]))[:, woken]
+        self._state = self._state | {
+            "params": [params[0], bias.astype(params[1].dtype), *params[2:]],
+            "standard": standard,
+            "constants": constants[:, ~vary] if not vary.all() else None,
+        }
 
     def _publish(self):
         """Make the parameters in the state the public ones."""
@@ -415,6 +454,11 @@ class FineTuned(CallbackSupportMixin, FittedNet):
     def _standard(self, X):
         """Return by what the inputs of a new net are standardised, if they are."""
         return standard_of(X, len(self._state["params"][0]))
+
+    def _first_constants(self, X):
+        """Features of a new net that do not vary, which may be anything later."""
+        known = X.dtype.kind == "f" and X.shape[0] > 0
+        return Moments.of(X).constants() if known else None
 
     def _training_inputs(self, X):
         """Return what the net of the state, not the public one, is given."""
@@ -529,6 +573,11 @@ class FineTuned(CallbackSupportMixin, FittedNet):
     def _take_in(self, targets):
         """Return the targets of rows that `partial_fit` adds, in their scale."""
         return targets
+
+
+def _training(X, division):
+    """Return the rows that are trained on; a copy only if they are not all."""
+    return X if division.n_rows == X.shape[0] else X[division.training]
 
 
 def _in_words(entry):

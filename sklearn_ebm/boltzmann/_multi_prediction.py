@@ -369,6 +369,9 @@ class MultiPrediction:
     def standard(self, model, X):
         """Units are bits, and inputs what they are."""
 
+    def first_constants(self, model, X):
+        """Inputs stay what they are."""
+
     def spread(self, model, X, first):
         """Nothing was pretrained."""
 

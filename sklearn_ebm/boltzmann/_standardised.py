@@ -22,6 +22,8 @@ from ._visible_scales import column_variances
 # Rows that say nothing certain of how much a feature varies: all that the first call of
 # partial_fit may have. Deviations that are taken for none.
 FEW, LEAST = 3, 1e-30
+# Relative difference of means that rounding may make.
+SAME = 1e-5
 # Features in [0, 1] that vary by a smaller share than this of the variance that bits of
 # their means have, in so many rows or more, are not like bits, but small numbers.
 NARROW, ENOUGH = 0.01, 10
@@ -91,6 +93,22 @@ class Moments:
         standard[0, : len(mean)] = np.where(rare, 0 * mean, mean)
         standard[1, : len(mean)] = np.where(rare, np.sqrt(square), deviation)
         return standard
+
+    def constants(self):
+        """Columns that do not vary, and what they are: (2, n), or None if all vary."""
+        columns = np.flatnonzero(np.sqrt(self.variance) <= LEAST)
+        return np.array([columns, self.mean[columns]]) if len(columns) else None
+
+    def vary(self, constants):
+        """Whether these columns, which have not varied before, vary with these rows."""
+        columns, means = constants[0].astype(int), constants[1]
+        same = np.isclose(self.mean[columns], means, rtol=SAME, atol=0)
+        return ~same | (np.sqrt(self.variance[columns]) > LEAST)
+
+    def beyond_bits(self):
+        """Features that cannot all lie in [0, 1]."""
+        beyond = (self.mean < 0) | (self.mean > 1)
+        return beyond | (self.variance > self.mean * (1 - self.mean) + SAME)
 
 
 def standard_of(X, n_inputs):

@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_consistent_length
 from .._callbacks import CallbackSupportMixin, begin_fit, with_callbacks
 from .._classifier import ClassifierTrainer
 from .._keeping import keeping, store, undo_if_nothing_learned
-from .._machines import some_rows
+from .._machines import some_rows, weighted_sums
 from .._parameters import check_parameters
 from .._rows import Rows
 from .._stopping import Stopping
@@ -357,11 +357,32 @@ class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
         )
         state = {"visible_mean": mean, "n_seen": n_in_all}
         if self._takes_any_features():
-            moments = Moments.of(_training(X, division))
+            before, moments = self._state["moments"], Moments.of(_training(X, division))
+            constants, woken = before.constants(), []
+            if constants is not None:
+                woken = constants[0, moments.vary(constants)].astype(int)
             if n_seen:  # the rows before them may have been few
-                moments = self._state["moments"].with_those_of(moments)
+                moments = before.with_those_of(moments)
             state["moments"] = moments
+            if len(woken):
+                state["parameters"] = self._woken(woken, before, moments)
         self._state = self._state | state
+
+    def _woken(self, woken, before, moments):
+        """Parameters for features that vary for the first time, of any size.
+
+        They begin with weights as they would have, had they varied before; what these
+        add to the fields in the rows so far stays as it was.
+        """
+        weights, labels, hidden, *others = self._state["parameters"]
+        last, now = (
+            standard_for_steps(each, weights.dtype)[1] for each in (before, moments)
+        )
+        ratio = np.ones(len(now))
+        ratio[woken] = (last / now)[woken]
+        fields = weighted_sums(weights, before.mean * (1 - ratio))
+        new = (weights * ratio, labels, hidden + fields, *others)
+        return tuple(np.ascontiguousarray(part, weights.dtype) for part in new)
 
     def _trainer(self, rows, codes, division):
         """Return a kernel that goes on from the state of the training."""

@@ -40,6 +40,7 @@ class Unrolled:
 
     read = staticmethod(FineTunedClassifier._read)
     standard = staticmethod(FineTunedClassifier._standard)
+    first_constants = staticmethod(FineTunedClassifier._first_constants)
     spread = staticmethod(FineTunedClassifier._spread)
     offsets = staticmethod(FineTunedClassifier._offsets)
     network = staticmethod(FineTunedClassifier._network)

@@ -407,6 +407,9 @@ class DBMClassifier(FineTunedClassifier):
     def _standard(self, X):
         return self._way.standard(self, X)
 
+    def _first_constants(self, X):
+        return self._way.first_constants(self, X)
+
     def _spread(self, X, first):
         self._way.spread(self, X, first)
 
