@@ -101,6 +101,37 @@ def test_tables_whose_real_columns_are_real_have_other_remedies():
             warn_of_constant_bits(model, view, X)
 
 
+def _parities():
+    """Triples of bits any two of which tell the third, and where values are missing."""
+    rng = generator(681)
+    bits = rng.random((1000, 3, 2)) < 0.5
+    X = (
+        np.dstack([bits, bits[:, :, :1] ^ bits[:, :, 1:]])
+        .reshape(1000, 9)
+        .astype(float)
+    )
+    return X, rng.random(X.shape) < 0.1
+
+
+def test_where_decay_outweighs_what_is_learned_more_epochs_go_without_it():
+    X, gone = _parities()
+    model = RBMImputer(visible="bernoulli", random_state=0)
+    with pytest.warns(ConvergenceWarning, match="more epochs with weight_decay=0 if"):
+        model.fit(np.where(gone, np.nan, X))
+
+
+@pytest.mark.slow
+def test_more_epochs_without_decay_find_what_only_three_features_say():
+    X, gone = _parities()
+    model = RBMImputer(visible="bernoulli", weight_decay=0.0, n_iter=600)
+    model.set_params(random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        filled = model.fit_transform(np.where(gone, np.nan, X))
+    # (Two bits of three that are gone cannot be told.)
+    assert ((filled > 0.5) == X)[gone].mean() > 0.8
+
+
 def test_labels_of_a_rare_class_are_told_apart():
     rng, y = np.random.default_rng(0), np.zeros(10_000, int)
     # (None of it is among the rows that are looked at first.)

@@ -100,9 +100,12 @@ def warn_of_constant_bits(estimator, view, X):
         return
     remedies = ["more epochs", "another learning_rate"]
     if kinds_of(as_unit(view.layers.units[0])) == {Kind.BERNOULLI}:
-        # (More epochs of probabilities may make it worse.)
+        # (More epochs of probabilities may make it worse, and so may those of decay:
+        # where only three features or more together say something, weights have to
+        # grow before they are worth anything.)
+        decays = " with weight_decay=0" if getattr(estimator, "weight_decay", 0) else ""
         remedies = [
-            "more epochs if features are binary",
+            f"more epochs{decays} if features are binary",
             "if they are real, Gaussian units and standardized data",
             "a StandardScaler after it",
         ]
