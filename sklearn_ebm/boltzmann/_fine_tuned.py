@@ -22,7 +22,7 @@ from .._training import (
     refuse_early_stopping,
     share_held_out,
 )
-from .._validation import dense, random_key, title
+from .._validation import are_shares, dense, random_key, title
 from ..monitoring import enter_epoch
 from ._faults import REAL_FEATURES, warn_of_constant_units
 from ._fine_tuning_run import FineTuning
@@ -367,8 +367,10 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         constants, standard = self._state.get("constants"), self._state.get("standard")
         if constants is None or not len(division.training):
             return
-        params = self._state["params"]
-        now = Moments.of(_training(X, division))
+        rows = _training(X, division)
+        if standard is None and are_shares(Rows(rows)):  # (as it began)
+            return
+        params, now = self._state["params"], Moments.of(rows)
         vary = now.vary(constants)
         if standard is None:
             standard = np.array([np.zeros(len(params[0])), np.ones(len(params[0]))])
