@@ -161,6 +161,10 @@ class KnownDivision:
         self.n_rows = len(self.training)
         self.n_known = len(rows) - len(self.held_out)
 
+    def rows_of(self, X):
+        """Return the rows of X to train on; a copy only if they are not all."""
+        return X if self.n_rows == X.shape[0] else X[self.training]
+
 
 def epochs_of(n_iter, n_rows, least, most, few_rows=1000):
     """Return n_iter or, if it is None, the epochs that a training takes of itself.

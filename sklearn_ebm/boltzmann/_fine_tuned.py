@@ -354,7 +354,7 @@ class FineTuned(CallbackSupportMixin, FittedNet):
             if standard is not None and self.pretrain:
                 params[:2] = for_standardised(*params[:2], standard)
             self._state |= {"standard": standard, "params": params}
-        self._state["constants"] = self._first_constants(_training(X, division))
+        self._state["constants"] = self._first_constants(division.rows_of(X))
         self._spread(X, first)
         self._publish()
 
@@ -367,7 +367,7 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         constants, standard = self._state.get("constants"), self._state.get("standard")
         if constants is None or not len(division.training):
             return
-        rows = _training(X, division)
+        rows = division.rows_of(X)
         if standard is None and are_shares(Rows(rows)):  # (as it began)
             return
         params, now = self._state["params"], Moments.of(rows)
@@ -575,11 +575,6 @@ class FineTuned(CallbackSupportMixin, FittedNet):
     def _take_in(self, targets):
         """Return the targets of rows that `partial_fit` adds, in their scale."""
         return targets
-
-
-def _training(X, division):
-    """Return the rows that are trained on; a copy only if they are not all."""
-    return X if division.n_rows == X.shape[0] else X[division.training]
 
 
 def _in_words(entry):

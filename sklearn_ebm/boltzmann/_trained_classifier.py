@@ -344,9 +344,9 @@ class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
     def _first_moments(self, X, division):
         """What the features of a new model are standardised by, if they are."""
         if not self._models_features():
-            return moments_to_standardise(_training(X, division))
+            return moments_to_standardise(division.rows_of(X))
         if self._stands_alone:
-            warn_of_narrow(_training(X, division), self.objective)
+            warn_of_narrow(division.rows_of(X), self.objective)
         return None
 
     def _go_on(self, X, rows, division, n_seen):
@@ -357,7 +357,7 @@ class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
         )
         state = {"visible_mean": mean, "n_seen": n_in_all}
         if self._takes_any_features():
-            before, moments = self._state["moments"], Moments.of(_training(X, division))
+            before, moments = self._state["moments"], Moments.of(division.rows_of(X))
             constants, woken = before.constants(), []
             if constants is not None:
                 woken = constants[0, moments.vary(constants)].astype(int)
@@ -531,11 +531,6 @@ class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
             "velocity": run.trainer.velocities() if run.trainer.momentum else None,
             "scales": self._scales(self._dtype()),
         }
-
-
-def _training(X, division):
-    """Return the rows that are trained on; a copy only if they are not all."""
-    return X if division.n_rows == X.shape[0] else X[division.training]
 
 
 def _rows_a_label(division):
