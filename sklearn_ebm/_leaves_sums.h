@@ -71,21 +71,21 @@ INLINE void NAME(accumulate_rows)(V sums[AHEAD][GROUP][NV], const char *rows,
 }
 
 /* Rows whose sums stay in registers together, and of how many panels. */
-#define TILE_ROWS (VB == 64 ? 6 : VB == 32 ? 6 : 3)
+#define TILE_ROWS (VB == 16 ? 3 : 6)
 #define TILE_PANELS (VB == 64 ? GROUP : 1)
 
-/* sum_dense of the `count` rows from `row` on, at most TILE_ROWS, and of np panels (a
-   constant). */
+/* sum_dense of the `count` rows from `row` on, at most nr, and of np panels (nr and np
+   are constants). */
 INLINE void NAME(dense_tile)(const ActiveRows *rows, ptrdiff_t row, ptrdiff_t count,
                              const char *panels, ptrdiff_t stride, const char *bias,
                              ptrdiff_t bias_stride, char *out, ptrdiff_t out_stride,
-                             const int np)
+                             const int nr, const int np)
 {
     const REAL *value[TILE_ROWS];
     const char *panel[TILE_PANELS];
     V sums[TILE_ROWS][TILE_PANELS][NV];
     for (int p = 0; p < np; p++) panel[p] = panels + p * stride;
-    UNROLL for (int r = 0; r < TILE_ROWS; r++) {
+    UNROLL for (int r = 0; r < nr; r++) {
         /* (Rows that are too many are computed and not stored.) */
         const ptrdiff_t at = row + (r < count ? r : 0);
         value[r] = (const REAL *)rows->dense + at * rows->stride;
@@ -95,7 +95,7 @@ INLINE void NAME(dense_tile)(const ActiveRows *rows, ptrdiff_t row, ptrdiff_t co
                     ((const V *)(bias + p * PANEL_BYTES + at * bias_stride))[q];
     }
     for (ptrdiff_t k = 0; k < rows->stride; k++)
-        UNROLL for (int r = 0; r < TILE_ROWS; r++) {
+        UNROLL for (int r = 0; r < nr; r++) {
             const REAL x = value[r][k];
             UNROLL for (int p = 0; p < np; p++)
                 UNROLL for (int q = 0; q < NV; q++)
@@ -115,20 +115,28 @@ static void NAME(sum_dense)(const ActiveRows *rows, ptrdiff_t n_rows,
                             const char *bias, ptrdiff_t bias_stride, char *out,
                             ptrdiff_t out_stride)
 {
-    for (int p = 0; p < n_panels; p += TILE_PANELS)
-        for (ptrdiff_t r = 0; r < n_rows; r += TILE_ROWS)
-            switch (n_panels - p < TILE_PANELS ? n_panels - p : TILE_PANELS) {
+    /* Tiles that have a row less, if there are no more of them. */
+    const ptrdiff_t n_tiles = (n_rows + TILE_ROWS - 1) / TILE_ROWS;
+    const int less = n_rows <= n_tiles * (TILE_ROWS - 1);
+    const ptrdiff_t tall = TILE_ROWS - less;
+    for (int p = 0; p < n_panels; p += TILE_PANELS) {
+        const int np = n_panels - p < TILE_PANELS ? n_panels - p : TILE_PANELS;
+        for (ptrdiff_t r = 0; r < n_rows; r += tall)
+            switch (np + less * GROUP) {
+#define TILE(nr, np)                                                           \
+    NAME(dense_tile)(rows, r, n_rows - r < tall ? n_rows - r : tall,           \
+                     panels + p * stride, stride, bias + p * PANEL_BYTES,      \
+                     bias_stride, out + p * out_stride, out_stride, nr,        \
+                     np < TILE_PANELS ? np : TILE_PANELS);                     \
+    break;
 #define CASE(n)                                                                \
-    case n:                                                                    \
-        NAME(dense_tile)(rows, r,                                              \
-                         n_rows - r < TILE_ROWS ? n_rows - r : TILE_ROWS,      \
-                         panels + p * stride, stride, bias + p * PANEL_BYTES,  \
-                         bias_stride, out + p * out_stride, out_stride,        \
-                         n < TILE_PANELS ? n : TILE_PANELS);                   \
-        break;
+    case n: TILE(TILE_ROWS, n)                                                 \
+    case n + GROUP: TILE(TILE_ROWS - 1, n)
                 CASE(1) CASE(2) CASE(3) CASE(4)
 #undef CASE
+#undef TILE
             }
+    }
 }
 #undef TILE_ROWS
 #undef TILE_PANELS

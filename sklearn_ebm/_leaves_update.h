@@ -223,13 +223,15 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
 #define CELL(array) ((V *)((array) + p * stride + at) + q)
 #define STEP(kept)                                                             \
     EACH_CELL {                                                                \
-        const V w = *CELL(weights), old = w * decay;                           \
-        x[p][q] = NAME(step)(w, sums[p][q] - old, kept, rate, momentum,        \
-                             nesterov);                                        \
+        const V w = *CELL(weights);                                            \
+        V g = sums[p][q];                                                      \
         if (extras) {                                                          \
+            const V old = w * decay;                                           \
+            g -= old;                                                          \
             decayed[p][q] += old * mu[i];                                      \
             decay_drift[q] += old * offset[p][q];                              \
         }                                                                      \
+        x[p][q] = NAME(step)(w, g, kept, rate, momentum, nesterov);            \
     }
         if (velocity) STEP(CELL(velocity)) else STEP(NULL)
 #undef STEP
@@ -320,7 +322,7 @@ static void NAME(visible_step)(const VisibleUpdate *u, ptrdiff_t start,
 static void NAME(update_panels)(const PanelUpdate *u, int n_panels)
 {
     const int extras = u->shrinkage > 0 || u->max_norm > 0 || u->nesterov
-        || u->fast || u->drift;
+        || u->fast || u->drift || u->weight_decay > 0;
     switch (n_panels + extras * GROUP) {
     case 1: NAME(update_group)(u, 1, 0); break;
     case 2: NAME(update_group)(u, 2, 0); break;
