@@ -8,13 +8,16 @@ the eleventh on, only say whether they are above the median. Held-out nats a row
 DBMTransformer a bound) with the label as a column. Then MultimodalDBM with pathways for
 features and label: the same bound, the share of labels that `infer` tells right from
 the features, and that `score_samples` would, and the share of variance of the features
-that it explains by the label.
+that it explains by the label. Then 1 500 rows of five classes, bits and real columns
+that are independent given the class: what is filled in of either, given the other, by
+the law of the data, by the means of the columns, by MultimodalDBM and by RBM.
 """
 
 import argparse
 import warnings
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
@@ -67,6 +70,61 @@ def of_label(model, X, n_classes):
     return np.argmax([model.score_samples(each) for each in rows], axis=0)
 
 
+class Classes:
+    """Twenty bits and six real columns of rows of five classes, and their laws."""
+
+    def __init__(self, seed):
+        rng = np.random.default_rng(seed)
+        self.rates = np.where(rng.random((5, 20)) < 0.5, 0.1, 0.9)
+        self.centres = rng.normal(0, 2, (5, 6))
+        labels = rng.integers(5, size=1500)
+        bits = rng.random((1500, 20)) < self.rates[labels]
+        real = self.centres[labels] + rng.normal(size=(1500, 6))
+        self.train, self.test = np.split(np.column_stack([bits, real]), [1200])
+
+    def by_law(self):
+        """Means of either part of the held-out rows, given the other."""
+        bits, real = self.test[:, None, :20], self.test[:, None, 20:]
+        of_bits = bits * np.log(self.rates) + (1 - bits) * np.log(1 - self.rates)
+        of_real = -np.square(real - self.centres) / 2
+        return (
+            softmax(of_real.sum(axis=2), axis=1) @ self.rates,
+            softmax(of_bits.sum(axis=2), axis=1) @ self.centres,
+        )
+
+    def errors(self, bits, real):
+        """Log loss of bits, in nats a row, and mean squared error of real columns."""
+        rates, found = np.clip(bits, 1e-3, 1 - 1e-3), self.test[:, :20]
+        loss = found * np.log(rates) + (1 - found) * np.log(1 - rates)
+        return -loss.sum(axis=1).mean(), np.square(real - self.test[:, 20:]).mean()
+
+
+def print_classes(seed):
+    """Print how well either part of the rows is filled in, given the other."""
+    data, is_bit = Classes(seed), np.arange(26) < 20
+    kinds = [(slice(0, 20), "bernoulli"), (slice(20, 26), "gaussian")]
+    pathways = [(unit, columns, unit, 64) for columns, unit in kinds]
+    deep = MultimodalDBM(pathways, 64, random_state=seed).fit(data.train)
+    flat = RBM(64, visible=kinds, random_state=seed).fit(data.train)
+    means = np.tile(data.train.mean(axis=0), (len(data.test), 1))
+    answers = {
+        "law": data.by_law(),
+        "means": (means[:, is_bit], means[:, ~is_bit]),
+        "MultimodalDBM": [
+            deep.infer(data.test, unit, random_state=0) for _, unit in kinds
+        ],
+        "RBM": [
+            flat.impute(data.test, mask=part, n_gibbs_steps=1000, random_state=0)[
+                :, part
+            ]
+            for part in (is_bit, ~is_bit)
+        ],
+    }
+    for name, answer in answers.items():
+        loss, error = data.errors(*answer)
+        print(f"five classes  {name:14}{loss:8.2f}{error:7.2f}", flush=True)
+
+
 def main():
     """Print a line for every table and model."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -105,6 +163,8 @@ def main():
                 f"(by scores {best.mean():.2f})  variance {explained:5.2f}",
                 flush=True,
             )
+    for seed in seeds:
+        print_classes(seed)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from ._gibbs import Purpose
 from ._products import goes_by_lists, product, sparse_product
-from ._units import Kind, Wanted, evaluate
+from ._units import Kind, Units, Wanted, evaluate
 from ._validation import dense
 from .units import are, as_unit, kinds_by_column
 
@@ -148,6 +148,24 @@ class Machine:
             X[...] = self.sweep(X, key, step + k, keep)[1]
             if fixed is not None:
                 X[fixed] = kept
+
+
+def unit_normalisers(unit, fields):
+    """First columns of all units of a layer, and normalisers given rows of fields.
+
+    The second is of shape (n_units, n_rows).
+    """
+    mean, variance = unit._gaussian(fields.shape[1])
+    starts, logs, first = [], [], 0
+    for kind, n, size in unit._groups(fields.shape[1]):
+        for start in range(first, first + n, size):
+            columns = slice(start, start + size)
+            one = Units([(kind, size, size)], mean[columns], variance[columns])
+            part = np.ascontiguousarray(fields[:, columns])
+            starts.append(start)
+            logs.append(evaluate(one, part, Wanted.LOG_PARTITIONS))
+        first += n
+    return starts, np.array(logs)
 
 
 def some_rows(X, n=SOME):

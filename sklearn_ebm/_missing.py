@@ -18,11 +18,11 @@ import scipy.sparse as sp
 from scipy.special import softmax
 
 from ._gibbs import half_sweep
-from ._machines import Machine, weighted_sums
+from ._machines import Machine, unit_normalisers, weighted_sums
 from ._products import product
 from ._rows import Rows
 from ._unit_paths import binary_digits, enumerate_states, state_counts
-from ._units import Kind, Units, Wanted, evaluate
+from ._units import Kind, Wanted, evaluate
 from ._validation import dense, refuse_unseen
 from .samplers import Chains, Gibbs
 from .units import are, as_unit, kinds_by_column
@@ -278,7 +278,7 @@ def fill_exactly(layers, X, missing):
     states = np.concatenate(list(enumerate_states(hidden, len(hidden_bias))))
     linear = product(states, np.ascontiguousarray(weights.T))
     fields = linear + bias
-    starts, normalisers = _unit_normalisers(visible, fields)
+    starts, normalisers = unit_normalisers(visible, fields)
     means = evaluate(visible.kernel(len(bias)), fields, Wanted.MEANS)
     linear, normalisers = np.ascontiguousarray(linear.T), normalisers.copy()
     of_states = weighted_sums(states, hidden_bias)
@@ -319,21 +319,3 @@ def fill_bits_exactly(layers, X, missing):
             given[free] = product(softmax(-energies, axis=1), states).ravel()
             filled[part] = given
     return filled
-
-
-def _unit_normalisers(unit, fields):
-    """First columns of all units of a layer, and normalisers given rows of fields.
-
-    The second is of shape (n_units, n_rows).
-    """
-    mean, variance = unit._gaussian(fields.shape[1])
-    starts, logs, first = [], [], 0
-    for kind, n, size in unit._groups(fields.shape[1]):
-        for start in range(first, first + n, size):
-            columns = slice(start, start + size)
-            one = Units([(kind, size, size)], mean[columns], variance[columns])
-            part = np.ascontiguousarray(fields[:, columns])
-            starts.append(start)
-            logs.append(evaluate(one, part, Wanted.LOG_PARTITIONS))
-        first += n
-    return starts, np.array(logs)

@@ -757,8 +757,44 @@ MUTATIONS = [
     Mutation(
         "jumps of samples blind to how likely their proposals are",
         "samplers/_jumps.py",
-        " - logsumexp(scores, axis=1)",
-        "",
+        "normaliser - _log_sum(scores)",
+        "normaliser",
+    ),
+    Mutation(
+        "jumps of samples blind to what is given",
+        "samplers/_jumps.py",
+        'np.einsum("ij,ij->i", given.values, fields, dtype=float)',
+        "0",
+    ),
+    Mutation(
+        "jumps of samples as if what is given were free",
+        "samplers/_jumps.py",
+        "np.where(given.fixed, fields.dtype.type(0), fields)",
+        "fields",
+    ),
+    Mutation(
+        "jumps given values as if all rows were proposed alike",
+        "samplers/_jumps.py",
+        "scores += given.log_shares",
+        "scores += 0",
+    ),
+    Mutation(
+        "jumps given values change them",
+        "samplers/_jumps.py",
+        "goes = goes & ~kept.fixed",
+        "goes = goes | False",
+    ),
+    Mutation(
+        "jumps given values to a row above the one that was drawn",
+        "samplers/_jumps.py",
+        "shares[:, :-1] <= ",
+        "shares[:, 1:] <= ",
+    ),
+    Mutation(
+        "values are filled in without jumps",
+        "samplers/_draws.py",
+        "k % SWEEPS_A_JUMP == 0",
+        "k < 0",
     ),
     Mutation(
         "samples start near one row",
@@ -990,14 +1026,14 @@ MUTATIONS = [
     Mutation(
         "means of imputation with their warm-up",
         "samplers/_draws.py",
-        "if k >= n_steps // 2:",
+        "if k >= half:",
         "if True:",
     ),
     Mutation(
         "values observed between 0 and 1 become bits",
         "samplers/_draws.py",
-        "np.copyto(visible, drawn, where=missing)",
-        "np.copyto(visible, drawn)",
+        "np.where(missing, drawn, chains.visible)",
+        "drawn",
     ),
     Mutation(
         "swaps counted at the wrong sweeps",

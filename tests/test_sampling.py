@@ -23,6 +23,7 @@ from sklearn_ebm import (
 )
 from sklearn_ebm._gibbs import Purpose
 from sklearn_ebm._machines import Machine
+from sklearn_ebm._missing import fill_exactly
 from sklearn_ebm.likelihood import free_energy, log_partition, ratio_matching
 from sklearn_ebm.samplers import Gibbs, ReplicaExchange, impute
 from sklearn_ebm.samplers._paths import layered_of, row_fields
@@ -166,6 +167,34 @@ def test_modes_far_apart_have_their_shares_among_samples(model, rate):
     start = 2 * X[:200] - 1 if isinstance(model, RBM) else X[:200]
     stay = is_first(model.sample(init=start, n_gibbs_steps=100, random_state=1))
     assert (stay == is_first(start)).mean() > 0.9
+
+
+@pytest.mark.thinned(3)
+@pytest.mark.parametrize("method", ["sample", "impute"])
+@pytest.mark.parametrize("model", SEPARATE[:3], ids=name_of)
+def test_modes_far_apart_have_their_shares_given_some_columns(model, method):
+    rng = np.random.default_rng(1)
+    first = rng.random((600, 1)) < 0.4
+    X = (first ^ (rng.random((600, 14)) < 0.01)).astype(float)
+    X[:, 12:] = rng.random((600, 2)) < 0.2 + 0.3 * first  # which hardly tell them apart
+    low = -1 if isinstance(model, RBM) else 0
+    model = clone(model).fit(np.where(X == 0, low, X))
+    n, values = 4000, np.full(14, np.nan)
+    values[12:] = 1.0
+    layers = layered_of(model).folded()
+    row = np.pad(values, (0, len(layers.biases[0]) - 14), constant_values=np.nan)
+    mean = fill_exactly(layers, row[np.newaxis], np.isnan(row)[np.newaxis])[0, :12]
+    share = (mean - low) / (1 - low)
+    assert (share > 0.1).all() and (share < 0.9).all()
+    if method == "sample":
+        drawn = model.sample(n, 100, conditions=values, random_state=2)
+    else:
+        rows = np.tile(values, (n, 1))
+        drawn = model.impute(rows, method="sample", random_state=3)
+    assert (drawn[:, 12:] == 1).all()
+    for k in range(12):
+        found = int((drawn[:, k] == 1).sum())
+        assert binomtest(found, n, share[k]).pvalue > 1e-6
 
 
 @pytest.mark.parametrize("model", SEPARATE[:3], ids=name_of)

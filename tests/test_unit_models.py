@@ -379,6 +379,77 @@ def test_jumps_by_the_rule_of_metropolis_and_hastings(visible, hidden):
     assert (now != before).any(axis=1).mean() > 0.2
 
 
+def log_densities(unit, fields, row, fixed):
+    """Log-densities of the fixed units of a row, given rows of fields."""
+    total = np.zeros(len(fields))
+    for kind, columns, loc, scale in parts_of(unit, len(row)):
+        if not fixed[columns[0]]:
+            continue
+        x, v = fields[:, columns], row[columns]
+        total += x @ v - reference_units.energy(kind, v, loc, scale).sum()
+        if kind == Kind.CATEGORICAL:
+            total -= logsumexp(x, axis=1)
+        else:
+            total -= [
+                reference_units.log_partition(kind, f, loc, scale) for f in x[:, 0]
+            ]
+    return total
+
+
+@pytest.mark.thinned(8)
+@pytest.mark.parametrize("hidden", FINITE)
+@pytest.mark.parametrize("visible", FINITE | INFINITE)
+def test_jumps_given_the_values_of_some_units(visible, hidden):
+    dtype = np.float32
+    layers = random_layers(
+        (FINITE | INFINITE)[visible], FINITE[hidden], seed=1, dtype=dtype
+    )
+    unit, c = as_unit(layers.units[0]), layers.biases[1].astype(float)
+    states, p, fields, _ = finite_hidden(layers)
+    rng, least = generator(660), RARE / 10
+    units = parts_of(unit, len(layers.biases[0]))
+    fixed = np.zeros(len(layers.biases[0]), bool)
+    for _, columns, *_ in units[::2]:
+        fixed[columns] = True
+    free = np.arange(len(units)) % 2 == 1
+    near = fields_near(layers, 0)
+    jumps = Jumps(layers, near)
+    means = np.array([softmax(states @ x) @ states for x in near])
+    means = layers.biases[0].astype(float) + means @ layers.weights[0].T.astype(float)
+    of_rows = np.array([softmax(states @ x) for x in near])
+    for v in drawn(unit, fields[[0, len(fields) // 2]], rng).astype(dtype):
+        start = np.tile(v, (N_CHAINS, 1))
+        given = jumps.given(start, np.tile(fixed, (N_CHAINS, 1)))
+        shares = softmax(log_densities(unit, means, v.astype(float), fixed)) / 2
+        shares += 0.5 / len(near)
+        (kept,) = {each.log_shares[0].tobytes() for each in given}
+        np.testing.assert_allclose(np.exp(np.frombuffer(kept)), shares, rtol=1e-4)
+        logs = np.log(p) + log_densities(unit, fields, v.astype(float), fixed)
+        law, q = softmax(logs), shares @ of_rows
+
+        # One jump: those that move are draws given what was proposed and accepted.
+        after = jumps.jump(start, KEY, 1, given)
+        np.testing.assert_array_equal(after[:, fixed], start[:, fixed])
+        first = softmax(states @ (c + layers.weights[0].T.astype(float) @ v))
+        ratio = (law / q) / (law / q)[:, np.newaxis]
+        taken = first @ np.minimum(1, ratio) * q
+        if visible == "gaussian" or visible == "relu":  # which never draw the same
+            moved = (after != v).any(axis=1)
+            counts = np.array([moved.sum(), N_CHAINS - moved.sum()])
+            wanted = np.array([taken.sum(), 1 - taken.sum()])
+            assert chi_square_p_value(counts, wanted) > least
+            found = column_p_values(unit, after[moved], taken / wanted[0], fields)
+            assert found[free].min() > least
+
+        # Exact samples given the values stay exact.
+        now = drawn(unit, fields[rng.choice(len(p), N_CHAINS, p=law)], rng)
+        now = np.where(fixed, v, now).astype(dtype)
+        for step in range(2, 8):
+            now = jumps.jump(now, KEY, step, given)
+            np.testing.assert_array_equal(now[:, fixed], start[:, fixed])
+        assert column_p_values(unit, now, law, fields)[free].min() > least
+
+
 @pytest.mark.parametrize("hidden", FINITE)
 @pytest.mark.parametrize("visible", FINITE | INFINITE)
 def test_log_partition_by_draws_near_rows(visible, hidden):
@@ -401,7 +472,12 @@ def test_jumps_of_chains_for_which_there_is_no_room_at_once(monkeypatch):
     after = jumps.jump(start, KEY, 1)
     assert 0 < (after != start).any(axis=1).sum() < 10
     log_z, _ = jumps.log_partition(10, KEY)
+    fixed = np.tile([True, False], (10, 1))
+    given = jumps.jump(start, KEY, 1, jumps.given(start, fixed))
+    assert 0 < (given != start).any(axis=1).sum() < 10
     monkeypatch.setattr("sklearn_ebm.samplers._jumps.CHUNK", 3)
+    found = jumps.jump(start, KEY, 1, jumps.given(start, fixed))
+    np.testing.assert_array_equal(found, given)
     np.testing.assert_array_equal(jumps.start(10, KEY, 0), start)
     np.testing.assert_array_equal(jumps.jump(start, KEY, 1), after)
     assert jumps.log_partition(10, KEY)[0] == pytest.approx(log_z)

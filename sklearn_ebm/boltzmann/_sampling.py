@@ -84,12 +84,12 @@ class Sampling(OwnDraws):
             samples that still resemble `init`.
 
         init : array-like of shape (n_chains, n_features), default=None
-            Values of the visible units to start from, by sweeps alone. None, without
-            `conditions`, starts chains near rows of the data, as far as the training
-            has kept some (with persistent chains, by default), and lets them jump to
-            others, so that modes that lie far apart, as clusters do, get their shares;
-            or else every chain at independent features with the means of the training
-            data (other than Bernoulli units: with their biases).
+            Values of the visible units to start from, by sweeps alone. None lets chains
+            jump to places near rows of the data, as far as the training has kept some
+            (with persistent chains, by default), so that modes that lie far apart, as
+            clusters do, get their shares. Without `conditions` they start at such
+            places, too; or else every chain at independent features with the means of
+            the training data (other than Bernoulli units: with their biases).
 
         random_state : int, RandomState instance or None, default=None
             Seeds the draws. None goes on with the model's own sequence, which the
@@ -160,7 +160,7 @@ class Sampling(OwnDraws):
         if random_state is None:
             self._use_draws(n_steps + most * (thinning + 1) + SPARE_STEPS)
         n_draws = -(-most // chains.visible.shape[0])
-        jumps = init is None and conditions is None
+        jumps = init is None
         v = draw(self, chains, n_draws, n_steps, thinning, method, jumps)
         v = v.reshape(-1, v.shape[-1])[:n_samples]
         return self._decode(v)
@@ -246,7 +246,7 @@ class Sampling(OwnDraws):
         if not exact.all():
             draws = self._draws(random_state)
             if random_state is None:
-                self._use_draws(n_steps + 1)
+                self._use_draws(2 * n_steps + 1)  # (no more jumps than sweeps)
             rest = units[~exact], unknown[~exact]
             found[~exact] = fill_in(self, *rest, n_steps, method, *draws)
         return self._decode(found)

@@ -349,9 +349,10 @@ class Gibbs:
 
         Sweeps do not carry chains from mode to mode where these lie far apart. A chain
         goes where it is proposed to with a probability that leaves the model as it is,
-        so that modes get their shares; in large machines nearly always none. Chains
-        stay if the model is no estimator whose training has kept rows, or if they have
-        units that keep their values.
+        so that modes get their shares; in large machines nearly always none. Where
+        units keep their values, that is the model given these; every other proposal is
+        then near a row that is drawn by how likely it makes them. Chains stay if the
+        model is no estimator whose training has kept rows.
 
         Parameters
         ----------
@@ -371,11 +372,37 @@ class Gibbs:
         ValueError
             If `chains` are of a model with another number of visible units.
         """
+        return self.jumping(chains)(chains)
+
+    def jumping(self, chains):
+        """Return `jump` for these chains, in whatever state they will be.
+
+        Parameters
+        ----------
+        chains : Chains
+            Any state of them: what units that keep their values tell is looked at once.
+
+        Returns
+        -------
+        jump : callable
+            From a state to the next.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As in `jump`.
+        """
         self._check(chains)
-        if self._jumps is None or chains.fixed is not None:
-            return chains
-        visible = self._jumps.jump(chains.visible, chains.key, chains.n_steps)
-        return replace(chains, visible=visible, n_steps=chains.n_steps + 1)
+        if self._jumps is None:
+            return lambda chains: chains
+        given = self._jumps.given(chains.visible, chains.fixed)
+
+        def jump(chains):
+            visible, n_steps = chains.visible, chains.n_steps
+            visible = self._jumps.jump(visible, chains.key, n_steps, given)
+            return replace(chains, visible=visible, n_steps=n_steps + 1)
+
+        return jump
 
     def means(self, chains, step):
         """One sweep at a random step, with the means it draws with.

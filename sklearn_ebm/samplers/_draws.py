@@ -30,6 +30,8 @@ WARM_UP_JUMPS = 10
 # sweeps in each of 5 rounds, however short the warm-up; before that, chains have first
 # states and become bits.
 SPARE_STEPS = 10 + WARM_UP_JUMPS
+# Sweeps from a jump to the next where values are filled in.
+SWEEPS_A_JUMP = 5
 # Of Langevin dynamics that take the place of a draw: ten steps of a tenth, say.
 LANGEVIN_TIME = 1.0
 IMPUTING_METHODS = "mean", "sample"
@@ -75,8 +77,8 @@ def sample_chains(
         ``Gibbs(model, langevin_time=1)``, for models with Gaussian visible units.
 
     init : array-like of shape (n_chains, n_features) or None, default=None
-        Values to start from, by sweeps alone. None, without `conditions`, has chains
-        start near rows of the data and jump to others (`Gibbs.init`, `Gibbs.jump`),
+        Values to start from, by sweeps alone. None has chains jump to places near rows
+        of the data and, without `conditions`, start there (`Gibbs.jump`, `Gibbs.init`),
         if the model is an estimator whose training has kept any.
 
     conditions : array-like of shape (n_features,) or (n_chains, n_features), \
@@ -122,7 +124,7 @@ def sample_chains(
     chains = Gibbs(model).init(
         n_chains, init=init, conditions=conditions, random_state=random_state
     )
-    jumps = init is None and conditions is None
+    jumps = init is None
     return draw(model, chains, n_draws, warm_up, thinning, method, jumps)
 
 
@@ -164,8 +166,9 @@ def draw(model, chains, n_draws, warm_up, thinning, method, jumps=False):
             half = warm_up // 2
             chains = step(chains, half)
             warm_up -= half
+            jump = sampler.jumping(chains)
             for _ in range(min(half, WARM_UP_JUMPS)):
-                chains = sampler.jump(chains)
+                chains = jump(chains)
     else:
         sampler = ReplicaExchange(model)
         step, look = partial(sampler.step, record=False), sampler.samples
@@ -183,7 +186,7 @@ def draw(model, chains, n_draws, warm_up, thinning, method, jumps=False):
     draws = [look(chains)]
     for _ in range(n_draws - 1):
         if jumps:
-            chains = sampler.jump(chains)
+            chains = jump(chains)
         chains = step(chains, thinning)
         draws.append(look(chains))
     return np.stack(draws)
@@ -305,13 +308,19 @@ def fill_in(model, X, missing, n_steps, method, key, step):
     start = sampler.start(len(X), key, step)
     visible = np.where(missing, start, X).astype(sampler.dtype)
     chains = Chains(visible, ~missing, key, step + 1)
-    total, n_kept = np.zeros(X.shape), 0
+    total, n_kept, half = np.zeros(X.shape), 0, n_steps // 2
+    jump = sampler.jumping(chains)
     for k in range(n_steps):
+        # (First to where sweeps lead, as in `draw`.)
+        if k > half // 2 and k % SWEEPS_A_JUMP == 0:
+            chains = jump(chains)
         # A sweep at a time, because observed values may lie between 0 and 1.
-        means, drawn = sampler.means(chains, step + 1 + k)
-        np.copyto(visible, drawn, where=missing)  # which the chains hold
-        if k >= n_steps // 2:
+        means, drawn = sampler.means(chains, chains.n_steps)
+        values = np.where(missing, drawn, chains.visible)
+        chains = replace(chains, visible=values, n_steps=chains.n_steps + 1)
+        if k >= half:
             total, n_kept = np.add(total, means, out=total), n_kept + 1
+    visible = chains.visible
     if method == "mean":
         np.copyto(visible, total / n_kept, "same_kind", where=missing)
     return visible

@@ -1,13 +1,16 @@
 """Starts of chains near rows of the training, jumps to such places, and log Z."""
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.special import logsumexp
 
 from .._gibbs import Purpose
-from .._machines import CHUNK, Machine
+from .._machines import CHUNK, Machine, unit_normalisers
 from .._products import product
 from .._units import Wanted, evaluate
 from .._validation import dense
+from ..units import as_unit
 from ._paths import layers_of, row_fields
 
 
@@ -47,6 +50,7 @@ class Jumps:
         self.starts = self.numbers if of_rows is None else self.numbers[of_rows]
         machine = Machine(layers)
         self.up, self.down = machine.up, machine.down
+        self.visible = as_unit(layers.units[0])
         self.fields = np.asarray(fields, machine.dtype)
         self.transposed = np.ascontiguousarray(self.fields.T)
         self.log_partitions = evaluate(
@@ -55,25 +59,77 @@ class Jumps:
 
     def start(self, n_chains, key, step):
         """Draw visible units near rows, at a step of a random sequence."""
-        rows, _ = self._choices(n_chains, key, step, self.starts)
+        rows = self._row_at(self._numbers(n_chains, key, step)[0], self.starts)
         near = []
         for part in parts(n_chains):
             counter = key, step, part.start
-            near.append(self._down(self._propose(rows[part], *counter), *counter))
+            fields = self.down.fields(self._propose(rows[part], *counter))
+            near.append(self._draw(fields, *counter))
         return np.vstack(near)
 
-    def jump(self, visible, key, step):
-        """Propose another place to every chain; return where they are then."""
+    def jump(self, visible, key, step, given=None):
+        """Propose another place to every chain; return where they are then.
+
+        With what `given` returned of the chains, some of their units keep their values,
+        and the jumps are those of the model given these.
+        """
         visible = np.array(dense(visible))
-        rows, chances = self._choices(len(visible), key, step, self.numbers)
-        for part in parts(len(visible)):
-            counter = key, step, part.start
-            hidden = self._up(visible[part], *counter)
-            proposed = self._propose(rows[part], *counter)
-            gain = self._log_weight(proposed) - self._log_weight(hidden)
-            goes = part.start + np.flatnonzero(np.log(chances[part]) < gain)
-            visible[goes] = self._down(proposed, *counter)[goes - part.start]
+        where, chances = self._numbers(len(visible), key, step)
+        for number, part in enumerate(parts(len(visible))):
+            counter, kept = (key, step, part.start), given and given[number]
+            if kept is None:
+                rows = self._row_at(where[part], self.numbers)
+            else:
+                rows = _drawn(where[part], kept.log_shares)
+            purpose = Purpose.DRAW_HIDDEN
+            hidden = self.up.draw(visible[part], key, step, purpose, part.start)
+            proposed = self._propose(rows, *counter)
+            fields = self.down.fields(proposed)
+            # (Of values that are too large nothing is known, and chains stay.)
+            with np.errstate(over="ignore", invalid="ignore"):
+                gain = self._log_weight(proposed, fields, kept)
+                gain -= self._log_weight(hidden, self.down.fields(hidden), kept)
+            goes = (np.log(chances[part]) < gain)[:, np.newaxis]
+            if kept is not None:
+                goes = goes & ~kept.fixed
+            np.copyto(visible[part], self._draw(fields, *counter), "unsafe", where=goes)
         return visible
+
+    def given(self, visible, fixed):
+        """Return what `jump` needs of chains of which some units keep their values.
+
+        Few rows may go with these. So every other proposal is near a row that is drawn
+        by how likely it makes them.
+
+        Parameters
+        ----------
+        visible : ndarray of shape (n_chains, n_features)
+            The chains.
+
+        fixed : ndarray of bool of shape (n_chains, n_features) or None
+            The units; None means none.
+
+        Returns
+        -------
+        given : list of Given or None
+            For every one of the `parts` of the chains.
+        """
+        if fixed is None:
+            return None
+        fields = self.down.fields(self.up.means_at(self.fields))
+        starts, normalisers = unit_normalisers(self.visible, fields)
+        fields = np.ascontiguousarray(fields.T)
+        given = []
+        for part in parts(len(visible)):
+            values = dense(np.where(fixed[part], visible[part], 0), fields.dtype)
+            units = np.logical_or.reduceat(fixed[part], starts, axis=1)
+            with np.errstate(over="ignore", invalid="ignore"):
+                scores = product(values, fields).astype(float)
+                scores -= product(dense(units, float), normalisers)
+                likely = np.exp(scores - _log_sum(scores)[:, np.newaxis])
+            log_shares = np.log(likely / 2 + 0.5 / len(self.numbers))
+            given.append(Given(values, fixed[part], log_shares))
+        return given
 
     def log_partition(self, n_draws, key):
         """Estimate log Z by the mean weight p(h) / q(h) of states drawn near rows.
@@ -83,38 +139,76 @@ class Jumps:
         Returns it and the effective number of draws: if a single one has most of the
         weight, it may also be too high.
         """
-        rows, _ = self._choices(n_draws, key, 0, self.numbers)
-        log_weights = [
-            self._log_weight(self._propose(rows[part], key, 0, part.start))
-            for part in parts(n_draws)
-        ]
+        rows = self._row_at(self._numbers(n_draws, key, 0)[0], self.numbers)
+        log_weights = []
+        for part in parts(n_draws):
+            hidden = self._propose(rows[part], key, 0, part.start)
+            log_weights.append(self._log_weight(hidden, self.down.fields(hidden)))
         log_weights = np.concatenate(log_weights)
         total = logsumexp(log_weights)
         log_z = float(total + np.log(len(self.numbers) / n_draws))
         return log_z, float(np.exp(2 * total - logsumexp(2 * log_weights)))
 
     @staticmethod
-    def _choices(n_chains, key, step, rows):
-        """One of these rows for every chain, and a number in (0, 1]."""
+    def _numbers(n_chains, key, step):
+        """Return a number in [0, 1) and one in (0, 1] for every chain."""
         where, chances = np.random.default_rng([key, step]).random((n_chains, 2)).T
-        return rows[(where * len(rows)).astype(int)], 1 - chances
+        return where, 1 - chances
+
+    @staticmethod
+    def _row_at(where, rows):
+        """One of these rows for every chain, by its number in [0, 1)."""
+        return rows[(where * len(rows)).astype(int)]
 
     def _propose(self, rows, key, step, first):
         """Draw hidden states near rows for chains from the first one on."""
         fields = self.fields[rows]
         return self.up.draw_at(fields, key, step, Purpose.DRAW_JUMP, first)
 
-    def _up(self, visible, key, step, first):
-        return self.up.draw(visible, key, step, Purpose.DRAW_HIDDEN, first)
+    def _draw(self, fields, key, step, first):
+        """Draw visible units with these fields."""
+        return self.down.draw_at(fields, key, step, Purpose.DRAW_VISIBLE, first)
 
-    def _down(self, hidden, key, step, first):
-        return self.down.draw(hidden, key, step, Purpose.DRAW_VISIBLE, first)
+    def _log_weight(self, hidden, fields, given=None):
+        """Return ``log p(h) / q(h)`` and a constant that all states of a chain share.
 
-    def _log_weight(self, hidden):
-        """Return ``log p(h) / q(h)`` without log Z, less log of the number of rows."""
+        `fields` are those of the visible units. Without anything given the constant is
+        log Z, less log of the number of rows.
+        """
         scores = product(hidden, self.transposed) - self.log_partitions
         linear = np.einsum("ij,j->i", hidden, self.up.bias, dtype=float)
-        return linear + self.down.log_partition(hidden) - logsumexp(scores, axis=1)
+        if given is not None:
+            scores += given.log_shares
+            linear += np.einsum("ij,ij->i", given.values, fields, dtype=float)
+            # (Without a field what is given has always the same normaliser.)
+            fields = np.where(given.fixed, fields.dtype.type(0), fields)
+        normaliser = evaluate(self.down.units, fields, Wanted.LOG_PARTITIONS)
+        return linear + normaliser - _log_sum(scores)
+
+
+class Given(NamedTuple):
+    """What is given to some chains: units that keep their values."""
+
+    values: np.ndarray
+    """Their values, 0 of other units; of shape (n_chains, n_features)."""
+
+    fixed: np.ndarray
+    """Which units they are."""
+
+    log_shares: np.ndarray
+    """Logarithms of the shares of proposals near each row: (n_chains, n_rows)."""
+
+
+def _log_sum(logs):
+    """Return ``logsumexp(logs, axis=1)``, which takes several times as long."""
+    most = logs.max(axis=1)
+    return most + np.log(np.exp(logs - most[:, np.newaxis]).sum(axis=1))
+
+
+def _drawn(where, log_shares):
+    """Rows with these shares, one for every number in [0, 1)."""
+    shares = np.exp(log_shares).cumsum(axis=1)
+    return (shares[:, :-1] <= (where * shares[:, -1])[:, np.newaxis]).sum(axis=1)
 
 
 def parts(n_chains):
