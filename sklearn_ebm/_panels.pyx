@@ -18,7 +18,7 @@ ctypedef fused bits_t:
 cdef object aligned(Py_ssize_t n_bytes):
     """Zeroed bytes that start on a cache line."""
     raw = np.zeros(n_bytes + PANEL_BYTES, dtype=np.uint8)
-    start = -raw.ctypes.data % PANEL_BYTES
+    cdef Py_ssize_t start = PANEL_BYTES - <size_t> address(raw) % PANEL_BYTES
     return raw[start : start + n_bytes]
 
 
@@ -94,9 +94,9 @@ cdef class Panels:
 
     def view(self):
         """The packed numbers, (n_panels, padded rows, lanes)."""
-        shape = (self.n_panels, self.padded_rows, self.leaves.lanes)
-        numbers = self.memory.view(self.dtype)[: np.prod(shape)]
-        return numbers.reshape(shape)
+        cdef Py_ssize_t n = self.n_panels, size = self.padded_rows * self.leaves.lanes
+        numbers = self.memory.view(self.dtype)[: n * size]
+        return numbers.reshape(n, self.padded_rows, self.leaves.lanes)
 
     cdef Py_ssize_t whole_squares(self, Py_ssize_t panel) noexcept nogil:
         """Squares of a panel that nothing pads."""

@@ -160,6 +160,8 @@ def naming(name):
 
 def _validated(estimator, X, **checks):
     """What `validate_data` returns; its error says of text what to do about it."""
+    if _is_plain(estimator, X, **checks):
+        return X
     try:
         return validate_data(estimator, X, **checks)
     except (TypeError, ValueError) as error:
@@ -172,6 +174,23 @@ def _validated(estimator, X, **checks):
             "categories by OneHotEncoder, or, for 'categorical' units of RBM and "
             "RBMImputer, by OrdinalEncoder."
         ) from error
+
+
+def _is_plain(estimator, X, *, reset, dtype, ensure_all_finite=True, **_):
+    """Whether `validate_data` would find nothing to do, which takes it 0.1 ms.
+
+    That is as long as a minibatch, or the features of a few rows, take altogether.
+    """
+    return (
+        not reset
+        and ensure_all_finite is False
+        and type(X) is np.ndarray
+        and X.dtype in dtype
+        and X.ndim == 2
+        and X.shape[0] > 0
+        and X.shape[1] == getattr(estimator, "n_features_in_", None)
+        and not hasattr(estimator, "feature_names_in_")
+    )
 
 
 def _column_of_text(X):

@@ -749,6 +749,20 @@ MUTATIONS = [
         "return False",
     ),
     Mutation(
+        "numbers that equal parameters that were taken are taken",
+        "_parameters.py",
+        "lru_cache(typed=True)",
+        "lru_cache",
+        tests=("tests/test_bad_inputs.py",),
+    ),
+    Mutation(
+        "data of other features are taken for those of the model",
+        "_validation.py",
+        'X.shape[1] == getattr(estimator, "n_features_in_", None)',
+        'hasattr(estimator, "n_features_in_")',
+        tests=("tests/test_bad_inputs.py", "tests/test_inputs.py"),
+    ),
+    Mutation(
         "jumps of samples always succeed",
         "samplers/_jumps.py",
         "np.log(chances[part]) < gain",

@@ -183,6 +183,19 @@ def test_bools_that_mean_something_are_taken(digits):
     ICA(2, whiten=False, max_iter=50, tol=1.0).fit(digits[:50, 20:22])
 
 
+def test_values_that_only_equal_those_that_were_taken_are_refused(digits):
+    model = BernoulliRBM(1, n_iter=1, batch_size=10).fit(digits[:20])
+    for value in (True, 1.0, "1"):
+        model.set_params(n_components=value)
+        for train in (model.fit, model.partial_fit):
+            with pytest.raises(ValueError, match="'n_components' parameter"):
+                train(digits[:20])
+    # (Of several values, each may be another one that equals it.)
+    model.set_params(n_components=1, n_gibbs_steps=(1, 2)).fit(digits[:20])
+    with pytest.raises(ValueError, match="'n_gibbs_steps' parameter"):
+        model.set_params(n_gibbs_steps=(True, 2)).fit(digits[:20])
+
+
 def test_parameters_of_a_subclass_may_be_anything(digits):
     class Own(BernoulliRBM):
         def __init__(self, n_components=2, *, own=True, n_iter=1):
