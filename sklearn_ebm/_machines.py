@@ -118,11 +118,20 @@ class Machine:
         linear = weighted_sums(X, self.bias)
         return energy - linear - self.up.log_partition(X)
 
-    def independent(self, n_rows, key, step):
-        """Draw visible units by their biases alone."""
-        fields = np.tile(self.down.bias, (n_rows, 1))
+    def independent(self, n_rows, key, step, base):
+        """Draw visible units by biases alone; Gaussian ones are at their means.
+
+        `base` is the unit that they are, and the biases.
+        """
+        unit, bias = base
+        units = unit.kernel(len(bias))
+        fields = np.tile(np.asarray(bias, self.dtype), (n_rows, 1))
         purpose = int(Purpose.DRAW_DATA)
-        return evaluate(self.down.units, fields, Wanted.DRAWS, key, step, purpose)
+        drawn = evaluate(units, fields, Wanted.DRAWS, key, step, purpose)
+        # (Chains may stay for long in the mode that they start in. Noise of the size of
+        # the data leads them to one that has nothing to do with what is known.)
+        means = evaluate(units, fields, Wanted.MEANS)
+        return np.where(self.gaussian, means, drawn)
 
     def sweep(self, X, key, step, keep=0.0):
         """Fields of visible units after a sweep from X, and draws.

@@ -25,6 +25,7 @@ from ._unit_paths import binary_digits, enumerate_states, state_counts
 from ._units import Kind, Wanted, evaluate
 from ._validation import dense, refuse_unseen
 from .samplers import Chains, Gibbs
+from .samplers._paths import base_layer
 from .units import are, as_unit, kinds_by_column
 
 # Mean-field steps; a fixed number, so that rows do not depend on each other.
@@ -98,7 +99,7 @@ class DrawnValues:
     def _new_rows(self, n_rows, rng):
         """Draw rows from the model that training goes on from."""
         machine, key = Machine(self.layers), int(rng.integers(2**63))
-        rows = machine.independent(n_rows, key, 0)
+        rows = machine.independent(n_rows, key, 0, base_layer(self.layers, self.layers))
         machine.run(rows, N_FIRST_SWEEPS, key, 1)
         return rows
 

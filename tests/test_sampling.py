@@ -123,6 +123,45 @@ def test_sample_starts_at_the_means_of_the_data(binary_digits):
     assert np.abs(both[np.triu_indices_from(both, 1)]).max() < 6 / np.sqrt(n)
 
 
+def test_sample_of_any_units_starts_at_the_means_of_the_data():
+    rng = np.random.default_rng(0)
+    X = np.column_stack(
+        [
+            rng.integers(0, 3, 500),
+            2.0 * (rng.random(500) < 0.3) - 1,
+            rng.poisson(4, 500),
+            rng.normal(7, 2, 500),
+        ]
+    )
+    kinds = "categorical", "spin", "poisson", "gaussian"
+    visible = [([column], kind) for column, kind in enumerate(kinds)]
+    model = RBM(8, visible=visible, n_iter=20, persistent=False, random_state=0).fit(X)
+    n = 20_000
+    found = model.sample(n, n_gibbs_steps=0, random_state=0)
+    for code in range(3):
+        p = (X[:, 0] == code).mean()
+        # Six standard deviations, and what rates are kept from 0 and 1 by.
+        error = 6 * np.sqrt(p * (1 - p) / n) + 2e-3
+        assert abs((found[:, 0] == code).mean() - p) < error
+    error = 6 * X.std(axis=0) / np.sqrt(n) + 4e-3
+    assert (np.abs(found.mean(axis=0) - X.mean(axis=0)) < error)[1:3].all()
+    np.testing.assert_allclose(found[:, 3], X[:, 3].mean(), rtol=1e-6)
+
+
+def test_what_is_known_decides_between_clusters():
+    rng = np.random.default_rng(0)
+    high = np.arange(400)[:, np.newaxis] % 2 == 0
+    X = 10.0 * high + rng.normal(size=(400, 30))
+    model = GaussianRBM(1, n_iter=20, random_state=0).fit(X)
+    # Chains do not leave the cluster in which their missing values are, and most are
+    # missing. What is left tells the cluster without a doubt.
+    missing = np.arange(30) >= 10
+    found = impute(model, X, missing, random_state=0)
+    np.testing.assert_allclose(found, model.impute(X, mask=missing), atol=0.01)
+    drawn = model.sample(conditions=np.where(missing, np.nan, X), random_state=0)
+    np.testing.assert_array_equal(drawn[:, 10:].mean(axis=1) > 5, high[:, 0])
+
+
 SEPARATE = [
     BernoulliRBM(6, n_iter=40, random_state=0),
     RBM(4, visible="spin", hidden="spin", n_iter=40, random_state=0),

@@ -22,7 +22,7 @@ from .._validation import (
 )
 from ..units import as_unit, check_blocks
 from ._jumps import jumps_of
-from ._paths import BITS, base_rates, components_of, layers_of
+from ._paths import BITS, base_layer, base_rates, components_of, layers_of
 
 # What units can be, by their kind; of every kind, as nothing else refuses conditions.
 STATES = {
@@ -153,7 +153,8 @@ class Gibbs:
             Values to start from. None, and no `conditions`, draws values near rows of
             the data, if the model is an estimator whose training has kept some (as
             with persistent chains, by default); or else, independent units with the
-            means of the data (other than Bernoulli units: with their biases).
+            means of the data (of a `Layered`, those that its biases alone give), real
+            ones at these means.
 
         conditions : array-like of shape (n_features,) or (n_chains, n_features), \
                 default=None
@@ -270,7 +271,7 @@ class Gibbs:
                 )
 
     def start(self, n_chains, key, step):
-        """Draw independent visible units at a step of a random sequence.
+        """Begin with independent visible units at a step of a random sequence.
 
         Parameters
         ----------
@@ -280,11 +281,12 @@ class Gibbs:
         Returns
         -------
         visible : ndarray of shape (n_chains, n_features)
-            Bits with the means of the training data or, of other than Bernoulli
-            units, values drawn by their biases alone.
+            Draws with the means of the training data or, of a `Layered`, by the biases
+            alone; real units are at these means.
         """
         if self.machine is not None:
-            return self.machine.independent(n_chains, key, step)
+            base = base_layer(self.model, layers_of(self.model))
+            return self.machine.independent(n_chains, key, step, base)
         rng = np.random.default_rng([key, step])
         return rng.random((n_chains, self.n_features)) < base_rates(self.model)
 
