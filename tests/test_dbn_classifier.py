@@ -757,6 +757,19 @@ def test_features_of_any_scale_teach_a_net(kind, solver):
     assert min(scores) > max(0.8, scores[0] - 0.05)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@every_kind
+@pytest.mark.parametrize("solver", ["sgd", "adam", "lbfgs"])
+def test_tiny_numbers_among_zeros_have_no_say(solver, kind, digits, labels):
+    # (The inverse of such a number is none of float32.)
+    X, y = 16 * digits[:100].astype(np.float32), targets(kind, labels[:100])
+    X[:, 0], X[::9, 0] = 0, 1e-40
+    model = small(kind, pretrain=False, solver=solver).fit(X, y)
+    others = X.copy()
+    others[:, 0] = 0
+    np.testing.assert_array_equal(model.predict(others), model.predict(X))
+
+
 @every_kind
 def test_nets_that_tell_no_rows_apart_are_warned_of(kind, digits, labels):
     model = small(kind)

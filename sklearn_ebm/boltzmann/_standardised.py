@@ -87,7 +87,7 @@ class Moments:
         deviation = np.where(varies, deviation, np.where(size, size, 1))
         # What is mostly 0, as counts of words are, stays so, and is divided by the size
         # of what is not: by their deviations rare words would be the largest of all.
-        rare = (self.n_used > 0) & (2 * self.n_used < self.n)
+        rare = varies & (2 * self.n_used < self.n)
         square = (self.variance + mean**2) * (self.n / np.maximum(1, self.n_used))
         standard = np.array([np.zeros(n_inputs), np.ones(n_inputs)])
         standard[0, : len(mean)] = np.where(rare, 0 * mean, mean)
