@@ -49,6 +49,14 @@ def test_infinite_variances_are_found():
         np.testing.assert_array_equal(found, [np.inf, 0, np.inf])
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_variances_are_infinite_where_means_are():
+    X = np.array([[1e308, 0.0, 1e308], [1.7e308, 1e308, 1e308]])
+    mean = np.array([np.inf, 5e307, np.inf])
+    for rows in (X, sp.csr_array(X)):
+        np.testing.assert_array_equal(column_variances(rows, 2, mean), np.inf)
+
+
 @pytest.mark.parametrize("missing", ["raise", "latent"])
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.float32])
 def test_codes_of_many_categories_are_used_without_dense_blocks(dtype, missing):

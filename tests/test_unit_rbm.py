@@ -37,6 +37,7 @@ from sklearn_ebm import (
     RBM,
     BernoulliRBM,
     DBMTransformer,
+    DBNClassifier,
     DBNTransformer,
     GaussianRBM,
     RBMClassifier,
@@ -282,6 +283,21 @@ def test_variances_that_no_number_can_hold_are_refused(scale):
     X = generator(675).normal(size=(50, 3)) * scale
     with pytest.raises(ValueError, match="unit 0 is inf, .* numbers of float64"):
         GaussianRBM(3, n_iter=1).fit(X)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RBM(3, visible="gaussian", missing="latent", n_iter=1),
+        GaussianRBM(3, n_iter=1),
+        DBNClassifier((3,), solver="lbfgs", pretrain=False, n_iter=1),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_means_that_no_number_can_hold_are_refused(model):
+    X = generator(676).random((50, 3)) * 1e308
+    with pytest.raises(ValueError, match="variance of .* numbers of float64. Scale"):
+        model.fit(X, np.arange(50) % 2)
 
 
 @pytest.mark.parametrize("average", [True, False])

@@ -227,7 +227,8 @@ def column_variances(X, numbers, mean):
     n_rows = np.size(numbers)
     if np.ndim(numbers) == 0:
         n_rows, numbers = numbers, None
-    with np.errstate(over="ignore"):  # infinite variances are refused
+    # (Infinite variances are refused.)
+    with np.errstate(over="ignore", invalid="ignore"):
         # (NumPy adds up a single column in another order.)
         if sp.issparse(X) and len(mean) > 1:
             for rows in chunks(X, X.nnz // X.shape[0], numbers, GLANCE):
@@ -245,7 +246,10 @@ def column_variances(X, numbers, mean):
                 squares[:1] += total
                 total, n_seen = squares.sum(axis=0), n_seen + seen.sum(axis=0)
         total += np.square(np.sqrt(n_rows - n_seen) * mean)
-    return beyond_rounding(total / n_rows, n_rows, mean)
+    # (Beside a mean beyond all numbers, any variance would be taken for its rounding.)
+    finite = np.isfinite(mean)
+    total[~finite] = np.inf
+    return beyond_rounding(total / n_rows, n_rows, np.where(finite, mean, 0.0))
 
 
 def beyond_rounding(variance, n_rows, mean):
