@@ -820,6 +820,15 @@ def test_small_numbers_are_fitted_like_others_or_refused(model, missing):
             clone(model).fit((scale * X).astype(dtype))
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_factors_of_float32_whose_inverses_are_none():
+    X = (1e-40 * simulated(200, 6, 2)[0]).astype(np.float32)
+    model = ProbabilisticPCA(2).fit(X)
+    found, wanted = model.transform(X), model.transform(X.astype(np.float64))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("missing", [False, True])
 def test_share_of_a_minibatch_after_a_fit(missing):
     """That of one among all the minibatches of its size that there were."""

@@ -96,9 +96,12 @@ class FactorGaussian:
 
         Of float32 and float64, deviations from the mean have all their digits.
         """
-        back = (self.factor_covariance() @ self.scaled * self.scale).T.astype(X.dtype)
-        mean = self.mean.astype(X.dtype)
-        rest = (self.mean - mean).astype(X.dtype)
+        back = (self.factor_covariance() @ self.scaled * self.scale).T
+        # (Of float32 so small that their inverses are none, those of float64.)
+        fits = np.abs(back).max(initial=0) <= np.finfo(X.dtype).max
+        dtype = X.dtype if fits else np.float64
+        back, mean = back.astype(dtype), self.mean.astype(dtype)
+        rest = (self.mean - mean).astype(dtype)
         found = np.empty((len(X), self.n_components), X.dtype)
         for rows in row_blocks(len(X), self.n_features):
             deviation = X[rows] - mean
