@@ -288,6 +288,12 @@ def test_numbers_beside_any_mark(classifier, mark, digits, labels):
     assert_same(model.predict_proba(X), wanted.predict_proba(X))
     score = wanted.score(X, np.where(known, y, -1))
     assert model.score(X, marked) == score
+    # As labels beside marks are found in a table.
+    model.partial_fit(X, marked, classes=pd.unique(marked[known]))
+    new = clone(model).partial_fit(X, marked, classes=pd.unique(marked[known]))
+    assert_same(new.classes_, wanted.classes_)
+    assert new.predict(X).dtype == y.dtype
+    assert 0 <= new.score(X, marked) <= 1
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,7 @@ def labels_of(estimator, y):
     )
     labels = nan_for_na(column_or_1d(y, warn=True))
     known = ~_marked(labels, estimator.unlabeled)
-    if labels.dtype == object and known.any():
-        labels = _of_one_type(labels, known)
-    return labels, known
+    return _of_one_type(labels, known), known
 
 
 def _of_one_type(labels, known):
@@ -30,6 +28,8 @@ def _of_one_type(labels, known):
 
     Rows that have none get some other row's label.
     """
+    if labels.dtype != object or not known.any():
+        return labels
     if not all(isinstance(label, (Number, np.bool_)) for label in labels[known]):
         return labels
     natural = np.array(labels[known].tolist())
@@ -108,7 +108,8 @@ def check_classes(estimator, classes, goes_on):
     if (classes != classes).any():
         raise ValueError("classes contain NaN, which is no label.")
     _refuse_mixed(classes, "classes")
-    classes = np.unique(classes)
+    # (What `unique` makes of a column of objects, numbers among them.)
+    classes = np.unique(_of_one_type(classes, np.ones(len(classes), bool)))
     if goes_on and not (
         _are_names(classes) == _are_names(estimator.classes_)
         and np.array_equal(classes, estimator.classes_)
