@@ -3,6 +3,7 @@
 # Both are deterministic and treat every row by itself; sums are in float64.
 import numpy as np
 
+from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport parallel
 from libc.math cimport exp, fabs, log1p
 from libc.stdint cimport uint8_t
@@ -32,6 +33,8 @@ from ._openmp import effective_n_threads
 cdef Py_ssize_t BLOCK = SCORED_ROWS
 # Fewer panel rows than this are not worth a second thread.
 cdef double LEAST_WORK = 1e5
+# As many of them take less than a tenth of a second: then Ctrl-C is heard.
+cdef double PIECE = 1e7
 
 
 cdef inline double softplus(double x) noexcept nogil:
@@ -177,18 +180,23 @@ def score_rows(
     scorer.skipped = np.empty((0, 1), np.uint8) if skipped is None else skipped
     scores = np.empty(n_rows)
     cdef double[::1] scores_ = scores
-    cdef Py_ssize_t block
+    cdef Py_ssize_t n_pieces = 1 + <Py_ssize_t> (work / PIECE)
+    cdef Py_ssize_t piece, first, n, block
     cdef int thread, team
-    with nogil, parallel(num_threads=n_threads):
-        thread = omp_get_thread_num()
-        team = omp_get_num_threads()
-        for block in range(
-            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
-        ):
-            scorer.block(
-                block * BLOCK, min(BLOCK, n_rows - block * BLOCK), thread,
-                &scores_[block * BLOCK],
-            )
+    for piece in range(n_pieces):
+        first = bound(n_blocks, piece, n_pieces)
+        n = bound(n_blocks, piece + 1, n_pieces) - first
+        with nogil, parallel(num_threads=n_threads):
+            thread = omp_get_thread_num()
+            team = omp_get_num_threads()
+            for block in range(
+                first + bound(n, thread, team), first + bound(n, thread + 1, team)
+            ):
+                scorer.block(
+                    block * BLOCK, min(BLOCK, n_rows - block * BLOCK), thread,
+                    &scores_[block * BLOCK],
+                )
+        PyErr_CheckSignals()
     return scores
 
 

@@ -20,6 +20,7 @@ from common import (
 )
 from sklearn_ebm import (
     ICA,
+    BernoulliRBM,
     DBMTransformer,
     FactorAnalysis,
     ProbabilisticPCA,
@@ -102,6 +103,12 @@ def test_interrupted_partial_fit(estimator):
     assert not np.array_equal(model.components_, before.components_)
     assert np.isfinite(model.transform(X[:20])).all()
     assert model.partial_fit(X[:100]) is model
+
+
+def test_interrupt_of_a_long_score_is_heard():
+    X = np.random.default_rng(0).random((10_000, 784))
+    model = BernoulliRBM(500, n_iter=1, random_state=0).fit(X[:100])
+    soon_interrupted(lambda: model, lambda model: model.score(X))
 
 
 def interrupted_at(number, call, file):
