@@ -256,6 +256,8 @@ def test_float_dtype_is_kept(estimator, dtype, digits):
     )
     H = model.transform(X)
     assert H.dtype == dtype
+    # Nothing larger than itself is kept with it.
+    assert H.base is None or H.base.nbytes == H.nbytes
     if hasattr(model, "inverse_transform"):
         assert model.inverse_transform(H).dtype == dtype
     if hasattr(model, "reconstruct"):

@@ -67,7 +67,8 @@ class FittedDBM(UnitColumns, Sampling, Transformer):
     def _output(self, X, dtype):
         of_all = gives_all(self)
         means = self._deep(dtype).means(X)
-        return np.hstack(means) if of_all else means[-1]
+        # (A view of one layer would keep those beside it.)
+        return np.hstack(means) if of_all else np.ascontiguousarray(means[-1])
 
     def inverse_transform(self, X):
         """Compute means of the visible units from those of hidden ones.
