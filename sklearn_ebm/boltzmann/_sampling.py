@@ -89,7 +89,7 @@ class Sampling(OwnDraws):
             (with persistent chains, by default), so that modes that lie far apart, as
             clusters do, get their shares. Without `conditions` they start at such
             places, too; or else every chain at independent features with the means of
-            the training data (other than Bernoulli units: with their biases).
+            the training data (real ones at these means).
 
         random_state : int, RandomState instance or None, default=None
             Seeds the draws. None goes on with the model's own sequence, which the
