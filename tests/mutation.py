@@ -749,6 +749,20 @@ MUTATIONS = [
         "return False",
     ),
     Mutation(
+        "epochs of rows that vary in few directions without an end",
+        "boltzmann/_unit_rbm.py",
+        "max(found, min(varied, ENOUGH))",
+        "max(found, varied)",
+        tests=("tests/test_unit_rbm.py",),
+    ),
+    Mutation(
+        "directions counted by what rows have in common with themselves, too",
+        "boltzmann/_rates.py",
+        "total = agreement.sum() - np.trace(agreement)",
+        "total = agreement.sum()",
+        tests=("tests/test_unit_rbm.py",),
+    ),
+    Mutation(
         "numbers that equal parameters that were taken are taken",
         "_parameters.py",
         "lru_cache(typed=True)",

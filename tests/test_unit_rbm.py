@@ -43,6 +43,7 @@ from sklearn_ebm import (
     RBMClassifier,
     RBMImputer,
 )
+from sklearn_ebm.boltzmann._rates import n_directions
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import log_likelihood, log_partition
 from sklearn_ebm.samplers import Gibbs
@@ -529,6 +530,37 @@ def test_epochs_of_a_slow_fit_by_default(n_rows, n_features, n_iter, of_counts):
     model = clone(again).set_params(n_iter=None, early_stopping=True, tol=1e9)
     if n_rows > 10:
         assert model.fit(X).n_iter_ == n_iter
+
+
+def test_epochs_go_by_the_directions_in_which_rows_vary():
+    rng = generator(661)
+    alone = rng.normal(size=(300, 40))
+    few = alone[:, :4]
+    together = few[:, np.arange(40) % 4] * np.arange(1, 41) + 7
+    assert 36 < n_directions(alone) <= 40
+    assert 3.8 < n_directions(together) < 4.3
+    # Neither scales nor constant columns matter, nor how rows are stored.
+    odd = np.hstack([together * 1e5 - 3, np.full((300, 9), 0.1)])
+    assert_allclose(n_directions(odd), n_directions(together), rtol=1e-6)
+    assert_allclose(n_directions(sp.csr_array(few)), n_directions(few), rtol=1e-12)
+    assert n_directions(few[:1]) == n_directions(np.ones((5, 3))) == 1
+    # By the eigenvalues of the correlations.
+    X = rng.normal(size=(300, 6)) @ rng.normal(size=(6, 6))
+    eigenvalues = np.linalg.eigvalsh(np.corrcoef(X.T))
+    wanted = eigenvalues.sum() ** 2 / np.square(eigenvalues).sum()
+    assert_allclose(n_directions(X), wanted, rtol=0.1)
+
+    # So many real features may say the same that there are more epochs than the number
+    # of features allows, up to a hundred.
+    for n_rows, n_iter in [(20, 80), (150, 100), (300, 100)]:
+        rows = rng.normal(size=(n_rows, 1)) * np.ones(200)
+        found = GaussianRBM(1, batch_size=n_rows, random_state=0).fit(rows).n_iter_
+        assert 0.85 * n_iter <= found <= n_iter
+        mixed = [(slice(0, 199), "gaussian"), ([199], "spin")]
+        rows[:, 199] = np.sign(rows[:, 199])
+        model = RBM(1, visible=mixed, batch_size=n_rows, random_state=0).fit(rows)
+        assert 0.8 * n_iter <= model.n_iter_ <= n_iter
+    assert GaussianRBM(1, batch_size=300, random_state=0).fit(alone).n_iter_ == 100
 
 
 def test_real_columns_are_learned_as_by_a_gaussian_machine(digits):

@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from .._machines import weighted_sums
+from .._machines import some_rows, weighted_sums
+from .._products import product
 from .._units import Kind
+from .._validation import dense
 from ..units import UNBOUNDED, are
 
 # Mean of counts from which on learning rates fall in proportion: the variance of a
@@ -33,6 +35,28 @@ def as_rows_allow(n_epochs, shape, rows_a_feature):
     n_rows, n_features = shape
     share = min(1, n_rows / (rows_a_feature * n_features))
     return int(share * n_epochs)
+
+
+def n_directions(X):
+    """Return in about how many directions standardised rows vary.
+
+    With eigenvalues ``l`` of the correlations of the features that is
+    ``sum(l)^2 / sum(l^2)``: the number of features if they have none to each other, and
+    1 if all are the same one.
+    """
+    rows = dense(some_rows(X), np.float64)
+    rows = rows - rows.mean(axis=0)
+    deviation = rows.std(axis=0)
+    rows /= np.where(deviation > 0, deviation, 1)
+    n_rows, n_features = len(rows), (deviation > 0).sum()
+    if n_features == 0:
+        return 1.0
+    # The sum of the squares is that of the mean product of two rows, squared; with
+    # themselves rows agree in any case.
+    agreement = np.square(product(rows, rows, b_turned=True))
+    total = agreement.sum() - np.trace(agreement)
+    found = n_features**2 / max(n_features, total / (n_rows * (n_rows - 1)))
+    return max(1.0, found)
 
 
 def rate_of_counts(rate, kinds, means, n_hidden):

@@ -97,8 +97,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
         """Return how many epochs of pretraining come before those of a new machine."""
         return 0
 
-    def _n_epochs(self, rows):
-        """Return the number of epochs of a fit of these rows."""
+    def _n_epochs(self, X, rows):
+        """Return the number of epochs of a fit of these data."""
         return self.n_iter
 
     @undo_if_nothing_learned
@@ -155,7 +155,7 @@ class Trained(CallbackSupportMixin, TransformerMixin):
             # (The scale of what it learns from.)
             self._state = self._state | {"settled": True}
         n_before = 0 if goes_on else self._n_epochs_before(rows)
-        n_iter = self._n_epochs(rows)
+        n_iter = self._n_epochs(data, rows)
         task = begin_fit(self, n_before + n_iter, X, y)
         monitor = stopping = None
         if self.verbose or self.early_stopping or wants_history(self):

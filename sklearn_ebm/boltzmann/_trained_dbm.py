@@ -211,7 +211,7 @@ class TrainedDBM(Trained, FittedDBM):
         most = as_rows_allow(most, (rows.n_rows, rows.n_columns), ROWS_A_FEATURE)
         return epochs_of(n_iter, rows.n_rows, EPOCHS, most)
 
-    def _n_epochs(self, rows):
+    def _n_epochs(self, X, rows):
         return self._epochs_of(self.n_iter, rows)
 
     def _n_epochs_before(self, rows):

@@ -32,6 +32,7 @@ from ._rates import (
     CLIP,
     as_rows_allow,
     largest_variance,
+    n_directions,
     rate_of_counts,
     rate_shares,
     steady_rate,
@@ -57,6 +58,9 @@ from ._wide_starts import wide_rates, wide_start, within_reach
 # rectified ones, are learned slowly, and so are real ones.
 EPOCHS, EPOCHS_OF_REALS = (30, 100, 1000, 30), (10, 400, 300, 30)
 EPOCHS_OF_UNBOUNDED = 10, 60, 1000, 10
+# As many as rows for a direction in which they vary allow, up to a number at which no
+# data were far from their best.
+EPOCHS_VARIED, ENOUGH = (10, 400, 300, 100), 100
 
 # Attributes that only machines with other units than two layers of bits have.
 NOT_OF_BITS = "n_categories_", "variance_", "visible_scale_", "_normaliser"
@@ -354,17 +358,19 @@ class UnitsRBM(UnitColumns, TrainedRBM):
                 f"{means} or None with hidden={self.hidden!r}. Got {target!r} instead."
             )
 
-    def _n_epochs(self, rows):
+    def _n_epochs(self, X, rows):
         if self.n_iter is not None:
             return self.n_iter
         if self._sees(Kind.GAUSSIAN):
-            least, most, few_rows, rows_a_feature = EPOCHS_OF_REALS
-        elif any_unbounded(self._columns().unit):
-            least, most, few_rows, rows_a_feature = EPOCHS_OF_UNBOUNDED
-        else:
-            least, most, few_rows, rows_a_feature = EPOCHS
-        most = as_rows_allow(most, (rows.n_rows, rows.n_columns), rows_a_feature)
-        return epochs_of(None, rows.n_rows, least, most, few_rows)
+            found = _epochs_by_default((rows.n_rows, rows.n_columns), *EPOCHS_OF_REALS)
+            if found >= ENOUGH:
+                return found
+            # (Many real features may say the same.)
+            varied = _epochs_by_default((rows.n_rows, n_directions(X)), *EPOCHS_VARIED)
+            return max(found, min(varied, ENOUGH))
+        unbounded = any_unbounded(self._columns().unit)
+        how = EPOCHS_OF_UNBOUNDED if unbounded else EPOCHS
+        return _epochs_by_default((rows.n_rows, rows.n_columns), *how)
 
     def _n_chains(self):
         return self.n_chains or max(self.batch_size, CHAINS)
@@ -535,3 +541,9 @@ class UnitsRBM(UnitColumns, TrainedRBM):
         super()._check_restored()
         if hasattr(self, "variance_"):
             self._columns()
+
+
+def _epochs_by_default(shape, least, most, few_rows, rows_a_feature):
+    """Epochs of data of this shape, where no number is given (see `EPOCHS`)."""
+    most = as_rows_allow(most, shape, rows_a_feature)
+    return epochs_of(None, shape[0], least, most, few_rows)

@@ -67,7 +67,7 @@ class UpperRBM(RBM):
 
     below = None
 
-    def _n_epochs(self, rows):
+    def _n_epochs(self, X, rows):
         return epochs_of(self.n_iter, rows.n_rows, *STACK_EPOCHS)
 
     def _schedule(self):

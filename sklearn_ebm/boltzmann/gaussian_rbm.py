@@ -41,7 +41,9 @@ class GaussianRBM(UnitsRBM):
     n_iter : int or None, default=None
         Number of epochs: passes over the training data. None takes 400 of up to 300
         rows, 120 000 / n of more, but at least 10; and fewer if there are less than 30
-        rows a feature, from which long training learns noise.
+        rows a feature, from which long training learns noise, though up to 100 if
+        features say the same, so that there are 100 rows for each direction in which
+        they vary.
 
     verbose : int, default=0
         If not 0, print a line an epoch. Never changes the model.
