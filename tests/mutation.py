@@ -821,7 +821,7 @@ MUTATIONS = [
     Mutation(
         "values are filled in without jumps",
         "samplers/_draws.py",
-        "k % SWEEPS_A_JUMP == 0",
+        "k % every == 0",
         "k < 0",
     ),
     Mutation(

@@ -30,8 +30,9 @@ WARM_UP_JUMPS = 10
 # sweeps in each of 5 rounds, however short the warm-up; before that, chains have first
 # states and become bits.
 SPARE_STEPS = 10 + WARM_UP_JUMPS
-# Sweeps from a jump to the next where values are filled in.
-SWEEPS_A_JUMP = 5
+# Sweeps from a jump to the next where values are filled in; one if of the jumps of the
+# warm-up more than such a share succeed, and means of sweeps are those of the jumps.
+SWEEPS_A_JUMP, OFTEN = 5, 0.1
 # Of Langevin dynamics that take the place of a draw: ten steps of a tenth, say.
 LANGEVIN_TIME = 1.0
 IMPUTING_METHODS = "mean", "sample"
@@ -309,11 +310,14 @@ def fill_in(model, X, missing, n_steps, method, key, step):
     visible = np.where(missing, start, X).astype(sampler.dtype)
     chains = Chains(visible, ~missing, key, step + 1)
     total, n_kept, half = np.zeros(X.shape), 0, n_steps // 2
-    jump = sampler.jumping(chains)
+    jump, every, moved = sampler.jumping(chains), SWEEPS_A_JUMP, []
     for k in range(n_steps):
         # (First to where sweeps lead, as in `draw`.)
-        if k > half // 2 and k % SWEEPS_A_JUMP == 0:
-            chains = jump(chains)
+        if k > half // 2 and k % every == 0:
+            before, chains = chains.visible, jump(chains)
+            moved.append((chains.visible != before).any(axis=1).mean())
+            if k < half:
+                every = 1 if np.mean(moved) > OFTEN else SWEEPS_A_JUMP
         # A sweep at a time, because observed values may lie between 0 and 1.
         means, drawn = sampler.means(chains, chains.n_steps)
         values = np.where(missing, drawn, chains.visible)
