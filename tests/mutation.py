@@ -791,7 +791,7 @@ MUTATIONS = [
     Mutation(
         "jumps of samples blind to what is given",
         "samplers/_jumps.py",
-        'np.einsum("ij,ij->i", given.values, fields, dtype=float)',
+        'np.einsum("ij,ij->i", values, fields, dtype=float)',
         "0",
     ),
     Mutation(

@@ -76,10 +76,12 @@ class Jumps:
         visible = np.array(dense(visible))
         where, chances = self._numbers(len(visible), key, step)
         for number, part in enumerate(parts(len(visible))):
-            counter, kept = (key, step, part.start), given and given[number]
-            if kept is None:
+            counter, kept, values = (key, step, part.start), None, None
+            if given is None:
                 rows = self._row_at(where[part], self.numbers)
             else:
+                kept = given[number]
+                values = np.where(kept.fixed, visible[part], 0)
                 rows = _drawn(where[part], kept.log_shares)
             purpose = Purpose.DRAW_HIDDEN
             hidden = self.up.draw(visible[part], key, step, purpose, part.start)
@@ -87,8 +89,8 @@ class Jumps:
             fields = self.down.fields(proposed)
             # (Of values that are too large nothing is known, and chains stay.)
             with np.errstate(over="ignore", invalid="ignore"):
-                gain = self._log_weight(proposed, fields, kept)
-                gain -= self._log_weight(hidden, self.down.fields(hidden), kept)
+                gain = self._log_weight(proposed, fields, kept, values)
+                gain -= self._log_weight(hidden, self.down.fields(hidden), kept, values)
             goes = (np.log(chances[part]) < gain)[:, np.newaxis]
             if kept is not None:
                 goes = goes & ~kept.fixed
@@ -128,7 +130,7 @@ class Jumps:
                 scores -= product(dense(units, float), normalisers)
                 likely = np.exp(scores - _log_sum(scores)[:, np.newaxis])
             log_shares = np.log(likely / 2 + 0.5 / len(self.numbers))
-            given.append(Given(values, fixed[part], log_shares))
+            given.append(Given(fixed[part], log_shares))
         return given
 
     def log_partition(self, n_draws, key):
@@ -169,17 +171,18 @@ class Jumps:
         """Draw visible units with these fields."""
         return self.down.draw_at(fields, key, step, Purpose.DRAW_VISIBLE, first)
 
-    def _log_weight(self, hidden, fields, given=None):
+    def _log_weight(self, hidden, fields, given=None, values=None):
         """Return ``log p(h) / q(h)`` and a constant that all states of a chain share.
 
-        `fields` are those of the visible units. Without anything given the constant is
-        log Z, less log of the number of rows.
+        `fields` are those of the visible units; `values` are 0 of those that are not
+        given. Without anything given the constant is log Z, less log of the number of
+        rows.
         """
         scores = product(hidden, self.transposed) - self.log_partitions
         linear = np.einsum("ij,j->i", hidden, self.up.bias, dtype=float)
         if given is not None:
             scores += given.log_shares
-            linear += np.einsum("ij,ij->i", given.values, fields, dtype=float)
+            linear += np.einsum("ij,ij->i", values, fields, dtype=float)
             # (Without a field what is given has always the same normaliser.)
             fields = np.where(given.fixed, fields.dtype.type(0), fields)
         normaliser = evaluate(self.down.units, fields, Wanted.LOG_PARTITIONS)
@@ -189,11 +192,8 @@ class Jumps:
 class Given(NamedTuple):
     """What is given to some chains: units that keep their values."""
 
-    values: np.ndarray
-    """Their values, 0 of other units; of shape (n_chains, n_features)."""
-
     fixed: np.ndarray
-    """Which units they are."""
+    """Which units they are, of shape (n_chains, n_features)."""
 
     log_shares: np.ndarray
     """Logarithms of the shares of proposals near each row: (n_chains, n_rows)."""
