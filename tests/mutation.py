@@ -815,8 +815,8 @@ MUTATIONS = [
     Mutation(
         "jumps given values to a row above the one that was drawn",
         "samplers/_jumps.py",
-        "shares[:, :-1] <= ",
-        "shares[:, 1:] <= ",
+        "shares.cumsum(axis=1)[:, :-1]",
+        "shares.cumsum(axis=1)[:, 1:]",
     ),
     Mutation(
         "values are filled in without jumps",
@@ -1060,8 +1060,8 @@ MUTATIONS = [
     Mutation(
         "values observed between 0 and 1 become bits",
         "samplers/_draws.py",
-        "np.where(missing, drawn, chains.visible)",
-        "drawn",
+        "np.copyto(chains.visible, drawn, where=missing)",
+        "np.copyto(chains.visible, drawn)",
     ),
     Mutation(
         "swaps counted at the wrong sweeps",

@@ -423,7 +423,8 @@ def test_jumps_given_the_values_of_some_units(visible, hidden):
         shares = softmax(log_densities(unit, means, v.astype(float), fixed)) / 2
         shares += 0.5 / len(near)
         (kept,) = {each.log_shares[0].tobytes() for each in given}
-        np.testing.assert_allclose(np.exp(np.frombuffer(kept)), shares, rtol=1e-4)
+        found = np.exp(np.frombuffer(kept, dtype))
+        np.testing.assert_allclose(found, shares, rtol=1e-4)
         logs = np.log(p) + log_densities(unit, fields, v.astype(float), fixed)
         law, q = softmax(logs), shares @ of_rows
 

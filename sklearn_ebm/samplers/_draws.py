@@ -30,9 +30,9 @@ WARM_UP_JUMPS = 10
 # sweeps in each of 5 rounds, however short the warm-up; before that, chains have first
 # states and become bits.
 SPARE_STEPS = 10 + WARM_UP_JUMPS
-# Sweeps from a jump to the next where values are filled in; one if of the jumps of the
-# warm-up more than such a share succeed, and means of sweeps are those of the jumps.
-SWEEPS_A_JUMP, OFTEN = 5, 0.1
+# Sweeps from a jump to the next where values are filled in; and if of the jumps of the
+# warm-up more than such a share succeed, whose means those of the sweeps are then.
+SWEEPS_A_JUMP, SOON, OFTEN = 5, 2, 0.1
 # Of Langevin dynamics that take the place of a draw: ten steps of a tenth, say.
 LANGEVIN_TIME = 1.0
 IMPUTING_METHODS = "mean", "sample"
@@ -314,14 +314,15 @@ def fill_in(model, X, missing, n_steps, method, key, step):
     for k in range(n_steps):
         # (First to where sweeps lead, as in `draw`.)
         if k > half // 2 and k % every == 0:
-            before, chains = chains.visible, jump(chains)
-            moved.append((chains.visible != before).any(axis=1).mean())
+            after = jump(chains)
+            moved.append((after.visible != chains.visible).any(axis=1).mean())
+            chains = after
             if k < half:
-                every = 1 if np.mean(moved) > OFTEN else SWEEPS_A_JUMP
+                every = SOON if np.mean(moved) > OFTEN else SWEEPS_A_JUMP
         # A sweep at a time, because observed values may lie between 0 and 1.
         means, drawn = sampler.means(chains, chains.n_steps)
-        values = np.where(missing, drawn, chains.visible)
-        chains = replace(chains, visible=values, n_steps=chains.n_steps + 1)
+        np.copyto(chains.visible, drawn, where=missing)  # (no one else's)
+        chains = replace(chains, n_steps=chains.n_steps + 1)
         if k >= half:
             total, n_kept = np.add(total, means, out=total), n_kept + 1
     visible = chains.visible

@@ -53,9 +53,8 @@ class Jumps:
         self.visible = as_unit(layers.units[0])
         self.fields = np.asarray(fields, machine.dtype)
         self.transposed = np.ascontiguousarray(self.fields.T)
-        self.log_partitions = evaluate(
-            self.up.units, self.fields, Wanted.LOG_PARTITIONS
-        )
+        log_partitions = evaluate(self.up.units, self.fields, Wanted.LOG_PARTITIONS)
+        self.log_partitions = log_partitions.astype(machine.dtype)
 
     def start(self, n_chains, key, step):
         """Draw visible units near rows, at a step of a random sequence."""
@@ -82,7 +81,7 @@ class Jumps:
             else:
                 kept = given[number]
                 values = np.where(kept.fixed, visible[part], 0)
-                rows = _drawn(where[part], kept.log_shares)
+                rows = (kept.cumulated <= where[part, np.newaxis]).sum(axis=1)
             purpose = Purpose.DRAW_HIDDEN
             hidden = self.up.draw(visible[part], key, step, purpose, part.start)
             proposed = self._propose(rows, *counter)
@@ -129,8 +128,11 @@ class Jumps:
                 scores = product(values, fields).astype(float)
                 scores -= product(dense(units, float), normalisers)
                 likely = np.exp(scores - _log_sum(scores)[:, np.newaxis])
-            log_shares = np.log(likely / 2 + 0.5 / len(self.numbers))
-            given.append(Given(fixed[part], log_shares))
+            shares = likely / 2 + 0.5 / len(self.numbers)
+            # (Of all rows together it may be a little less than 1.)
+            cumulated = shares.cumsum(axis=1)[:, :-1]
+            dtype = self.fields.dtype
+            given.append(Given(fixed[part], np.log(shares).astype(dtype), cumulated))
         return given
 
     def log_partition(self, n_draws, key):
@@ -145,7 +147,8 @@ class Jumps:
         log_weights = []
         for part in parts(n_draws):
             hidden = self._propose(rows[part], key, 0, part.start)
-            log_weights.append(self._log_weight(hidden, self.down.fields(hidden)))
+            with np.errstate(over="ignore", invalid="ignore"):
+                log_weights.append(self._log_weight(hidden, self.down.fields(hidden)))
         log_weights = np.concatenate(log_weights)
         total = logsumexp(log_weights)
         log_z = float(total + np.log(len(self.numbers) / n_draws))
@@ -198,17 +201,15 @@ class Given(NamedTuple):
     log_shares: np.ndarray
     """Logarithms of the shares of proposals near each row: (n_chains, n_rows)."""
 
+    cumulated: np.ndarray
+    """Shares of the proposals near the rows up to each but the last."""
+
 
 def _log_sum(logs):
     """Return ``logsumexp(logs, axis=1)``, which takes several times as long."""
     most = logs.max(axis=1)
-    return most + np.log(np.exp(logs - most[:, np.newaxis]).sum(axis=1))
-
-
-def _drawn(where, log_shares):
-    """Rows with these shares, one for every number in [0, 1)."""
-    shares = np.exp(log_shares).cumsum(axis=1)
-    return (shares[:, :-1] <= (where * shares[:, -1])[:, np.newaxis]).sum(axis=1)
+    total = np.exp(logs - most[:, np.newaxis]).sum(axis=1, dtype=float)
+    return most + np.log(total)
 
 
 def parts(n_chains):
