@@ -1,4 +1,4 @@
-"""How training goes where nothing is given, by what the units are: steps, chains."""
+"""How training goes where nothing is given, by what the units are."""
 
 import numpy as np
 

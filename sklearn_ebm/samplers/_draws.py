@@ -30,8 +30,8 @@ WARM_UP_JUMPS = 10
 # sweeps in each of 5 rounds, however short the warm-up; before that, chains have first
 # states and become bits.
 SPARE_STEPS = 10 + WARM_UP_JUMPS
-# Sweeps from a jump to the next where values are filled in; and if of the jumps of the
-# warm-up more than such a share succeed, whose means those of the sweeps are then.
+# Sweeps from a jump to the next where values are filled in: SOON if a larger share than
+# OFTEN of the jumps of the warm-up succeed. (Then means are as good as jumps are many.)
 SWEEPS_A_JUMP, SOON, OFTEN = 5, 2, 0.1
 # Of Langevin dynamics that take the place of a draw: ten steps of a tenth, say.
 LANGEVIN_TIME = 1.0
