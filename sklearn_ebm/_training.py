@@ -20,8 +20,8 @@ LEAST_AVERAGED = 100
 # Held-out rows that are copied at a time, to subtract them from the means.
 CHUNK = 1000
 # Schedules of the learning rate: what it is multiplied by at a minibatch, given the
-# share of the training that is done by then. The parameter is checked against these
-# names, so that no schedule can be accepted that training does not know.
+# share of the training that is done by then. An entry is all that a new one needs (but
+# for its name in docstrings): every estimator checks its parameter against these names.
 SCHEDULES = {"constant": np.ones_like, "linear": lambda done: 1.0 - done}
 
 

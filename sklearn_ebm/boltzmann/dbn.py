@@ -541,8 +541,9 @@ class DBNTransformer(CallbackSupportMixin, FittedDBN):
         run = UpDown.of(first, self, key, self._up_down_step)
         encode, n_rows = encoder(first), X.shape[0]
         n_batches = -(-n_rows // self.batch_size)
-        falls = self.learning_rate_schedule == "linear" and n_epochs > 1
-        schedule = "linear" if falls else "constant"
+        # (Within a single epoch, a pass of `partial_fit` say, no rate is to fall.)
+        schedule = self.learning_rate_schedule if n_epochs > 1 else None
+        schedule = schedule or "constant"
         try:
             for epoch in epochs:
                 begin, error = time.perf_counter(), 0.0
