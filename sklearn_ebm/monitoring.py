@@ -10,10 +10,10 @@ from ._warning import warn
 
 __all__ = ["TrainingMonitor"]
 
-# Rows of the fixed sample on which a model in training is judged, and those of them
-# that are looked at site by site, which takes much longer.
+# Rows of the fixed sample on which a model in training is judged, and how many of them
+# are also looked at feature by feature, which takes much longer.
 MONITOR_ROWS = 500
-DEAR_ROWS = 100
+COSTLY_ROWS = 100
 # Names of the parts of a fit that are logged: those of sparse coding are passes.
 TASKS = "epoch", "pass"
 # A hidden unit whose probability of being on stays within this of 0 or of 1 for
@@ -36,8 +36,8 @@ class TrainingMonitor(ScoringMonitor):
         Called after every epoch as ``scoring(model, X)`` with the model, fitted as
         it would be if `fit` stopped there, and the training data. Returns a number,
         logged as "score", or a dict of numbers by name. None logs what `history_`
-        says of the epoch, and asks for its dearer numbers: those that need a
-        sample of the data.
+        says of the epoch, and asks for the numbers in it that take longer: those
+        that need a sample of the data.
 
     Raises
     ------
@@ -161,7 +161,7 @@ class Monitor:
     def __init__(self, X, division, key, dtype, view, missing_in=None):
         order = epoch_order(division.training, key, 0)[:MONITOR_ROWS]
         self.training = _Sample(X, order, dtype, missing_in)
-        self.dear = _Sample(X, order[:DEAR_ROWS], dtype, missing_in)
+        self.few = _Sample(X, order[:COSTLY_ROWS], dtype, missing_in)
         self.validation = None
         if len(division.held_out):
             held_out = division.held_out[:MONITOR_ROWS]
@@ -170,15 +170,15 @@ class Monitor:
 
     def measure(self, parameters):
         """Names and values of the numbers, of a model with these parameters."""
-        view, dear = self.view(parameters), self.dear
-        dear_rows, rows = dear.rows(view), self.training.rows(view)
-        reconstructed = view.visible_means(view.hidden_means(dear_rows))
-        error = np.square(dear.values() - reconstructed)
-        if dear.missing is not None:
-            error = error[~dear.missing]
+        view, few = self.view(parameters), self.few
+        few_rows, rows = few.rows(view), self.training.rows(view)
+        reconstructed = view.visible_means(view.hidden_means(few_rows))
+        error = np.square(few.values() - reconstructed)
+        if few.missing is not None:
+            error = error[~few.missing]
         numbers = {}
         if hasattr(view, "pseudo_likelihood"):
-            score = view.pseudo_likelihood(dear_rows, dear.missing).mean()
+            score = view.pseudo_likelihood(few_rows, few.missing).mean()
             numbers["pseudo_likelihood"] = score
         hidden = view.hidden_means(rows)
         numbers |= {

@@ -36,11 +36,11 @@ from sklearn_ebm import (
     RBMClassifier,
 )
 from sklearn_ebm._stopping import Stopping
-from sklearn_ebm.monitoring import DEAR_ROWS, MONITOR_ROWS
+from sklearn_ebm.monitoring import COSTLY_ROWS, MONITOR_ROWS
 
 CHEAP = {"learning_rate", "seconds", "weight_norm"}
-UNIT_DEAR = {"reconstruction_error", "hidden_activity", "saturation"}
-DEAR = {"pseudo_likelihood"} | UNIT_DEAR
+UNIT_COSTLY = {"reconstruction_error", "hidden_activity", "saturation"}
+COSTLY = {"pseudo_likelihood"} | UNIT_COSTLY
 HELD_OUT = {"validation_pseudo_likelihood", "free_energy_gap"}
 
 
@@ -164,21 +164,21 @@ def test_what_is_in_the_history(rbm, digits):
     quiet = clone(rbm).set_params(early_stopping=False).fit(digits[:50])
     assert set(quiet.history_) == CHEAP
     loud = clone(quiet).set_params(verbose=1).fit(digits[:50])
-    assert set(loud.history_) == CHEAP | DEAR
-    assert set(rbm.fit(digits[:50]).history_) == CHEAP | DEAR | HELD_OUT
+    assert set(loud.history_) == CHEAP | COSTLY
+    assert set(rbm.fit(digits[:50]).history_) == CHEAP | COSTLY | HELD_OUT
 
 
-def expected_numbers(model, training, validation, dear=None):
+def expected_numbers(model, training, validation, few=None):
     """What the history should say of a model, from its public methods.
 
-    dear: the training rows that are looked at site by site; all by default.
+    few: the training rows that are looked at feature by feature; all by default.
     """
-    dear = training if dear is None else dear
+    few = training if few is None else few
     hidden = model.transform(training)
     idle = (hidden.max(axis=0) < 0.01) | (hidden.min(axis=0) > 0.99)
     wanted = {
-        "pseudo_likelihood": model.score(dear),
-        "reconstruction_error": np.mean((dear - model.reconstruct(dear)) ** 2),
+        "pseudo_likelihood": model.score(few),
+        "reconstruction_error": np.mean((few - model.reconstruct(few)) ** 2),
         "hidden_activity": hidden.mean(),
         "saturation": idle.mean(),
         "weight_norm": np.sqrt((model.components_**2).sum()),
@@ -203,16 +203,16 @@ def test_numbers(early_stopping, n_rows, digits):
     training, validation = halves(model, X) if early_stopping else (X, None)
     # The samples are fixed ones, of rows of each side and fewer of the training.
     order = np.random.default_rng([model._state["key"], 0]).permutation(len(training))
-    dear, training = training[order[:DEAR_ROWS]], training[order[:MONITOR_ROWS]]
+    few, training = training[order[:COSTLY_ROWS]], training[order[:MONITOR_ROWS]]
     validation = None if validation is None else validation[:MONITOR_ROWS]
-    wanted = expected_numbers(model, training, validation, dear)
+    wanted = expected_numbers(model, training, validation, few)
     found = {name: model.history_[name][-1] for name in wanted}
     assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("early_stopping", [True, False])
 def test_missing_values_do_not_count(early_stopping, digits):
-    X = np.array(digits[:DEAR_ROWS])
+    X = np.array(digits[:COSTLY_ROWS])
     X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
     X[50:80] = digits[50:80]
     rbm = BernoulliRBM(8, average=False, verbose=1, random_state=0, n_iter=3)
@@ -284,7 +284,7 @@ def test_only_bits_are_dead_or_saturated(hidden, field, digits):
     rbm = started_at(rbm, np.zeros((3, 64)), [field] * 3).set_params(verbose=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        assert set(rbm.fit(X).history_) == CHEAP | UNIT_DEAR - {"saturation"}
+        assert set(rbm.fit(X).history_) == CHEAP | UNIT_COSTLY - {"saturation"}
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_only_bits_are_dead_or_saturated(hidden, field, digits):
 )
 def test_bits_beside_units_of_any_kind_may_be_saturated(model, digits):
     model = clone(model).set_params(n_iter=1, verbose=1, random_state=0)
-    assert set(model.fit(digits[:100]).history_) == CHEAP | UNIT_DEAR
+    assert set(model.fit(digits[:100]).history_) == CHEAP | UNIT_COSTLY
     assert 0 <= model.history_["saturation"][0] <= 1
 
 
