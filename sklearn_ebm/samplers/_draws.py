@@ -156,34 +156,23 @@ def draw(model, chains, n_draws, warm_up, thinning, method, jumps=False):
     warm_up = check_count(warm_up, "warm_up", least=0)
     thinning = check_count(thinning, "thinning", least=1)
     check_method(model, method)
-    jumps = jumps and method != "tempering"
-    if method != "tempering":
-        time = LANGEVIN_TIME if method == "langevin" else None
-        sampler = Gibbs(model, time)
-        step, look = sampler.step, lambda chains: dense(chains.visible)
-        if jumps:
-            # First to where sweeps lead: from places that are not the model's yet,
-            # jumps lead to the likeliest of others that are not.
-            half = warm_up // 2
-            chains = step(chains, half)
-            warm_up -= half
-            jump = sampler.jumping(chains)
-            for _ in range(min(half, WARM_UP_JUMPS)):
-                chains = jump(chains)
-    else:
+    half = warm_up // 2
+    if method == "tempering":
         sampler = ReplicaExchange(model)
         step, look = partial(sampler.step, record=False), sampler.samples
-        # Values between 0 and 1 become bits.
-        bits = chains if chains.visible.dtype == bool else Gibbs(model).step(chains)
-        chains = sampler.init(
-            len(bits.visible), init=bits.visible, fixed=bits.fixed, random_state=0
-        )
-        # (Draws go on with the key of the chains. Without a seed, `init` would have
-        # taken another key from NumPy's global generator.)
-        chains = replace(chains, key=bits.key, n_steps=bits.n_steps)
-        chains = sampler.adapt(chains, warm_up // 2)
-        warm_up -= warm_up // 2
-    chains = step(chains, warm_up)
+        chains = sampler.adapt(_replicas(sampler, chains), half)
+    else:
+        sampler = Gibbs(model, LANGEVIN_TIME if method == "langevin" else None)
+        step, look = sampler.step, lambda chains: dense(chains.visible)
+        chains = step(chains, half)
+    jumps = jumps and method != "tempering"
+    if jumps:
+        # Only now: sweeps have led to places that are the model's. From others, jumps
+        # would lead to the likeliest of those that are not.
+        jump = sampler.jumping(chains)
+        for _ in range(min(half, WARM_UP_JUMPS)):
+            chains = jump(chains)
+    chains = step(chains, warm_up - half)
     draws = [look(chains)]
     for _ in range(n_draws - 1):
         if jumps:
@@ -191,6 +180,20 @@ def draw(model, chains, n_draws, warm_up, thinning, method, jumps=False):
         chains = step(chains, thinning)
         draws.append(look(chains))
     return np.stack(draws)
+
+
+def _replicas(sampler, chains):
+    """Ensembles that go on from chains, and with their random sequence."""
+    if chains.visible.dtype != bool:
+        # Values between 0 and 1 become bits.
+        chains = Gibbs(sampler.model).step(chains)
+    replicas = sampler.init(
+        len(chains.visible),
+        init=chains.visible,
+        fixed=chains.fixed,
+        random_state=0,  # replaced: None would draw from NumPy's global generator
+    )
+    return replace(replicas, key=chains.key, n_steps=chains.n_steps)
 
 
 def check_method(model, method):
