@@ -1225,7 +1225,7 @@ MUTATIONS = [
     # ---- Classification RBMs ----
     Mutation(
         "classes: the hybrid rate does not know how rare labels are",
-        "boltzmann/_trained_classifier.py",
+        "boltzmann/_trainable_classifier.py",
         "rate = RATE / np.sqrt(rarity)",
         "rate = RATE",
         tests=("tests/test_classifier_trainer.py",),
@@ -1377,7 +1377,7 @@ MUTATIONS = [
     ),
     Mutation(
         "classes: rare labels make steps of one row",
-        "boltzmann/_trained_classifier.py",
+        "boltzmann/_trainable_classifier.py",
         "if discriminative and rows_a_label > most:",
         "if False:",
         tests=("tests/test_classifier_trainer.py", "tests/test_rbm_classifier.py"),
@@ -1398,7 +1398,7 @@ MUTATIONS = [
     ),
     Mutation(
         "pretraining counts from what is called 0",
-        "boltzmann/_trained.py",
+        "boltzmann/_trainable.py",
         "np.where(bits & (means > 0.5), 1.0, 0.0)",
         "np.where(False, 1.0, 0.0)",
         tests=("tests/test_dbn_classifier.py",),
@@ -1419,7 +1419,7 @@ MUTATIONS = [
     ),
     Mutation(
         "classes: unlabelled rows stay in a discriminative fit",
-        "boltzmann/_trained_classifier.py",
+        "boltzmann/_trainable_classifier.py",
         'if self.objective == "discriminative" and not known.all():',
         'if self.objective == "nothing" and not known.all():',
     ),
@@ -1747,7 +1747,7 @@ MUTATIONS = [
     ),
     Mutation(
         "features that vary later keep weights that were none of theirs",
-        "boltzmann/_trained_classifier.py",
+        "boltzmann/_trainable_classifier.py",
         "ratio[woken] = (last / now)[woken]",
         "ratio[woken] = 1",
         tests=("tests/test_rbm_classifier.py",),
@@ -1855,7 +1855,7 @@ MUTATIONS = [
     ),
     Mutation(
         "deep: chains stay in their modes",
-        "boltzmann/_trained_dbm.py",
+        "boltzmann/_trainable_dbm.py",
         'trainer.start_jumps(state.get("jumps"))',
         "pass",
     ),
@@ -1896,7 +1896,7 @@ MUTATIONS = [
     ),
     Mutation(
         "deep: rates do not know that counts are large",
-        "boltzmann/_trained_dbm.py",
+        "boltzmann/_trainable_dbm.py",
         "of_counts = rate_of_counts(RATE, kinds, means, self._hidden_sizes[0])",
         "of_counts = RATE",
         tests=("tests/test_dbm_fit.py", "tests/test_unit_rbm.py"),
@@ -2171,7 +2171,7 @@ MUTATIONS = [
     ),
     Mutation(
         "momentum outlives steps without",
-        "boltzmann/_trained.py",
+        "boltzmann/_trainable.py",
         "if k not in OF_ONE_RUN}",
         "if k}",
         tests=("tests/test_going_on.py",),
@@ -2186,14 +2186,14 @@ MUTATIONS = [
     ),
     Mutation(
         "rows held out have a say in where a classifier starts",
-        "boltzmann/_trained_classifier.py",
+        "boltzmann/_trainable_classifier.py",
         "mean, n_rows = means_without(X, rows, division.held_out), division.n_rows",
         "mean, n_rows = rows.column_means, division.n_rows",
         tests=("tests/test_classifier_trainer.py", "tests/test_rbm_classifier.py"),
     ),
     Mutation(
         "labels held out have a say in where a classifier starts",
-        "boltzmann/_trained_classifier.py",
+        "boltzmann/_trainable_classifier.py",
         "known = codes[division.training]",
         "known = codes",
         tests=("tests/test_classifier_trainer.py", "tests/test_rbm_classifier.py"),

@@ -28,7 +28,7 @@ from sklearn_ebm._training import epoch_order, minibatch_rates
 from sklearn_ebm._units import Wanted, evaluate
 from sklearn_ebm.boltzmann import _dbm_pretraining
 from sklearn_ebm.boltzmann._sampling import LAYER_KEY
-from sklearn_ebm.boltzmann._trained import OFFSET_RATE
+from sklearn_ebm.boltzmann._trainable import OFFSET_RATE
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import log_partition
 from sklearn_ebm.units import Bernoulli, Gaussian

@@ -17,7 +17,7 @@ from ..units import any_unbounded, are, as_unit
 from ._rates import CLIP, rate_of_counts, rate_shares
 from ._sampling import LAYER_KEY
 from ._starts import log_odds
-from ._trained import set_steps
+from ._trainable import set_steps
 from ._visible_scales import bias_for, kernel_scales
 
 BERNOULLI = as_unit("bernoulli")

@@ -206,7 +206,7 @@ def warn_if_worse_than_independent(estimator, X, learning_rate):
 
     Parameters
     ----------
-    estimator : TrainedRBM
+    estimator : TrainableRBM
         The machine. Nothing is said of rectified visible units, whose densities have no
         bound.
 

@@ -40,8 +40,8 @@ from ._rates import (
 from ._snapshot import UnitSnapshot
 from ._starts import first_draws, start_of_some_bits, training_rows
 from ._structure import as_made, visible_in_words
-from ._trained import PARAMETERS
-from ._trained_rbm import TrainedRBM
+from ._trainable import PARAMETERS
+from ._trainable_rbm import TrainableRBM
 from ._unit_columns import UnitColumns
 from ._visible_scales import (
     SCALES,
@@ -78,7 +78,7 @@ def unless_bits(method):
     return chosen
 
 
-class UnitsRBM(UnitColumns, TrainedRBM):
+class UnitsRBM(UnitColumns, TrainableRBM):
     """What `RBM` and its named variants share.
 
     Two Bernoulli layers are bits, and do what they do in `BernoulliRBM`. An estimator
@@ -86,8 +86,8 @@ class UnitsRBM(UnitColumns, TrainedRBM):
     """
 
     _parameter_constraints: dict = {
-        **TrainedRBM._parameter_constraints,
-        "n_iter": [*TrainedRBM._parameter_constraints["n_iter"], None],
+        **TrainableRBM._parameter_constraints,
+        "n_iter": [*TrainableRBM._parameter_constraints["n_iter"], None],
         "hidden": [StrOptions(set(BY_NAME)), Unit],
         "sparsity_target": [Real, None],
         "standardize": ["boolean"],

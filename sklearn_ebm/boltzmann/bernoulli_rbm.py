@@ -3,10 +3,10 @@
 from numbers import Integral, Real
 
 from .._parameters import Interval, StrOptions
-from ._trained_rbm import TrainedRBM
+from ._trainable_rbm import TrainableRBM
 
 
-class BernoulliRBM(TrainedRBM):
+class BernoulliRBM(TrainableRBM):
     """Bernoulli restricted Boltzmann machine (RBM).
 
     A layer of binary visible units v and a layer of binary hidden units h with
@@ -271,7 +271,7 @@ class BernoulliRBM(TrainedRBM):
     """
 
     _parameter_constraints: dict = {
-        **TrainedRBM._parameter_constraints,
+        **TrainableRBM._parameter_constraints,
         "n_temperatures": [Interval(Integral, 1, None, closed="left")],
         "sparsity_target": [Interval(Real, 0, 1, closed="neither"), None],
         "fast_learning_rate": [Interval(Real, 0, None, closed="left")],

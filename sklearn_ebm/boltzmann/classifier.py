@@ -5,10 +5,10 @@ from numbers import Integral, Real
 from .._parameters import Interval, StrOptions
 from .._stopping import STOPPING_CONSTRAINTS
 from .._training import SCHEDULES
-from ._trained_classifier import TrainedClassifier
+from ._trainable_classifier import TrainableClassifier
 
 
-class RBMClassifier(TrainedClassifier):
+class RBMClassifier(TrainableClassifier):
     """Classification restricted Boltzmann machine.
 
     A joint model of binary visible units v, a label y and binary hidden units h,

@@ -3,14 +3,14 @@
 from .._units import Kind
 from ..units import are
 from ._structure import LAYER_SIZES
-from ._trained_dbm import TrainedDBM
+from ._trainable_dbm import TrainableDBM
 from ._unit_columns import VISIBLE
 
 # Counts with larger means are large.
 LARGE = 20
 
 
-class DBMTransformer(TrainedDBM):
+class DBMTransformer(TrainableDBM):
     """Deep Boltzmann machine (DBM).
 
     A layer of visible units v and layers of binary hidden units h1, h2, ..., each
@@ -177,7 +177,7 @@ class DBMTransformer(TrainedDBM):
     """
 
     _parameter_constraints: dict = {
-        **TrainedDBM._parameter_constraints,
+        **TrainableDBM._parameter_constraints,
         "hidden_layer_sizes": LAYER_SIZES,
         "visible": VISIBLE,
     }

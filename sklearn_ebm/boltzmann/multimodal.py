@@ -12,10 +12,10 @@ from ..layered import blocks
 from ..units import Mixed, Unit, in_words
 from ._columns import all_bits, column_indices, places_of
 from ._structure import as_made, sizes_in_words
-from ._trained_dbm import TrainedDBM
+from ._trainable_dbm import TrainableDBM
 
 
-class MultimodalDBM(TrainedDBM):
+class MultimodalDBM(TrainableDBM):
     """Deep Boltzmann machine of several modalities, joined at the top.
 
     Every modality (the pixels of a picture and its tags, say) has a pathway of its
@@ -193,7 +193,7 @@ class MultimodalDBM(TrainedDBM):
     """
 
     _parameter_constraints: dict = {
-        **TrainedDBM._parameter_constraints,
+        **TrainableDBM._parameter_constraints,
         "modalities": [list],
         "n_joint": [Interval(Integral, 1, None, closed="left")],
         "missing": [StrOptions({"raise", "latent"})],

@@ -1,4 +1,4 @@
-"""What the training of restricted Boltzmann machines has of its own."""
+"""The training of restricted Boltzmann machines, here of two layers of bits."""
 
 from numbers import Integral, Real
 
@@ -15,14 +15,17 @@ from ._faults import warn_if_worse_than_independent, warn_of_constant_bits
 from ._fitted_rbm import FittedRBM
 from ._snapshot import Snapshot, twin_of
 from ._starts import BITS_RATE, first_chains, log_odds, start_of_bits
-from ._trained import Trained
+from ._trainable import Trainable
 
 
-class TrainedRBM(Trained, FittedRBM):
-    """The training of a restricted Boltzmann machine, here of Bernoulli units."""
+class TrainableRBM(Trainable, FittedRBM):
+    """The training of a restricted Boltzmann machine of Bernoulli units.
+
+    `UnitsRBM` replaces what is different with units of other kinds.
+    """
 
     _parameter_constraints: dict = {
-        **Trained._parameter_constraints,
+        **Trainable._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "persistent": ["boolean"],
         "nesterov": ["boolean"],

@@ -55,7 +55,7 @@ ALPHA = 0.01
 HISTORY = ["learning_rate", "seconds", "weight_norm", "log_likelihood", "accuracy"]
 
 
-class TrainedClassifier(CallbackSupportMixin, FittedClassifier):
+class TrainableClassifier(CallbackSupportMixin, FittedClassifier):
     """The training of a classification RBM.
 
     An estimator that derives from it has the parameters of `RBMClassifier`.

@@ -25,7 +25,7 @@ from ._rates import (
 from ._snapshot import DeepSnapshot
 from ._starts import BITS_RATE, first_draws, start_of_bits, start_of_some_bits
 from ._structure import layer_sizes, sizes_in_words, visible_in_words
-from ._trained import PARAMETERS, Trained
+from ._trainable import PARAMETERS, Trainable
 from ._visible_scales import (
     SCALES,
     first_units,
@@ -44,7 +44,7 @@ RATE, RATE_OF_REALS = 0.01, 0.03
 EPOCHS, EPOCHS_OF_REALS, ROWS_A_FEATURE = 30, 120, 10
 
 
-class TrainedDBM(Trained, FittedDBM):
+class TrainableDBM(Trainable, FittedDBM):
     """The training of a deep Boltzmann machine, folded (see `Layered.folded`).
 
     The state of the training is that of a machine of two layers: `components` are
@@ -52,9 +52,9 @@ class TrainedDBM(Trained, FittedDBM):
     """
 
     _parameter_constraints: dict = {
-        **Trained._parameter_constraints,
+        **Trainable._parameter_constraints,
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
-        "n_iter": [*Trained._parameter_constraints["n_iter"], None],
+        "n_iter": [*Trainable._parameter_constraints["n_iter"], None],
         "n_mean_field_steps": [Interval(Integral, 1, None, closed="left")],
         "mean_field_tol": [Interval(Real, 0, None, closed="left")],
         "pretrain_n_iter": [Interval(Integral, 0, None, closed="left"), None],
@@ -62,7 +62,7 @@ class TrainedDBM(Trained, FittedDBM):
         "standardize": ["boolean"],
         "output": [StrOptions({"top", "all"})],
     }
-    # What `Trained` knows and these machines do not offer.
+    # What `Trainable` knows and these machines do not offer.
     persistent = True
     nesterov = False
     l1_decay = 0.0

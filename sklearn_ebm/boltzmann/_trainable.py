@@ -1,4 +1,4 @@
-"""The training of machines whose parameters a kernel trains."""
+"""The training that restricted and deep machines share: `fit` and `partial_fit`."""
 
 from copy import deepcopy
 from numbers import Integral, Real
@@ -44,7 +44,7 @@ PARAMETERS = "components", "intercept_hidden", "intercept_visible", "log_varianc
 OF_ONE_RUN = "velocity", "fast", "jumps", "visible_chains"
 
 
-class Trained(CallbackSupportMixin, TransformerMixin):
+class Trainable(CallbackSupportMixin, TransformerMixin):
     """Epochs over minibatches, for an estimator whose parameters a kernel trains.
 
     An estimator that derives from it has the parameters of `BernoulliRBM`, or class
@@ -52,8 +52,8 @@ class Trained(CallbackSupportMixin, TransformerMixin):
     (`_structure`, `_shape`), what to begin with (`_first_state`, `_first_chains`), what
     its kernel is (`_kernel`), how parameters become fitted attributes (`_public`), what
     a monitor sees (`_view`) and what to warn of in the end (`_warn_of_faults`); where
-    values may be missing, also which model draws them (`_layers_of`). `TrainedRBM` and
-    `TrainedDBM` do.
+    values may be missing, also which model draws them (`_layers_of`). `TrainableRBM`
+    and `TrainableDBM` do.
 
     Training goes on from the dict `_state`, which is replaced as a whole, never changed
     in place (except during the pretraining of a deep machine, when nothing else refers
