@@ -1726,14 +1726,14 @@ MUTATIONS = [
     ),
     Mutation(
         "components that hold all rows are not warned of",
-        "factors/_fits.py",
+        "factors/_faults.py",
         "n_rows - 1 <= n_components and",
         "n_rows + 1 <= n_components and",
         tests=("tests/test_factor_analysis.py",),
     ),
     Mutation(
         "a row counts in full where its values tell few of the factors",
-        "factors/_fits.py",
+        "factors/_faults.py",
         "told = np.clip(observed.sum(axis=1) - 1, 0, q) / q",
         "told = np.clip(observed.sum(axis=1) - 1, 0, 1)",
         tests=("tests/test_factor_missing.py",),

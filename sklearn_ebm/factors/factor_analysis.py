@@ -9,13 +9,12 @@ from .._keeping import undo_if_nothing_learned
 from .._parameters import Interval, StrOptions, check_parameters
 from .._validation import naming
 from ._em import ExpectationMaximisation, Moments, collect, moments_of, step
+from ._faults import warn_of_few_values, warn_of_no_noise
 from ._fits import (
     Progress,
     check_same_components,
     filled_with_means,
     signs_of,
-    warn_of_few_values,
-    warn_of_no_noise,
 )
 from ._fitted import FittedFactors
 from ._gaussian import FactorGaussian
