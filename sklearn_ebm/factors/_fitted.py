@@ -16,8 +16,8 @@ from .._validation import (
     with_missing,
 )
 from .._warning import warn
-from ._draws import OwnGenerator
 from ._gaussian import FactorGaussian
+from ._generator import OwnGenerator
 from ._profile import LEAST_NOISE
 
 # Log-density of a row of which something is wrong; the share of the largest variance

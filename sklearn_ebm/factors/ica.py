@@ -24,7 +24,7 @@ from .._validation import (
 )
 from .._warning import warn
 from ..monitoring import print_iteration
-from ._draws import OwnGenerator
+from ._generator import OwnGenerator
 from ._ica_densities import ADAPTIVE, DENSITIES, Sources
 from ._ica_likelihood import DIVERGED, State, choose, first_guess, maximise
 from ._ica_score_matching import minimise
