@@ -24,7 +24,8 @@ from ..units import as_unit, check_blocks
 from ._jumps import jumps_of
 from ._paths import BITS, base_layer, base_rates, components_of, layers_of
 
-# What units can be, by their kind; of every kind, as nothing else refuses conditions.
+# What values units of a kind can have: in words, and as a test. Every kind needs an
+# entry, as nothing else refuses wrong conditions.
 STATES = {
     Kind.BERNOULLI: ("0 or 1", lambda x: (x == 0) | (x == 1)),
     Kind.CATEGORICAL: ("0 or 1", lambda x: (x == 0) | (x == 1)),
@@ -134,11 +135,11 @@ class Gibbs:
         else:
             self.machine = Machine(layers)
             self.dtype = self.machine.dtype
-        self.keep = 0.0 if langevin_time is None else self._kept(langevin_time)
+        self.keep = 0.0 if langevin_time is None else self._share_kept(langevin_time)
 
     @cached_property
     def _jumps(self):
-        """What lets chains jump, or None. (Many a use of chains needs none.)"""
+        """What lets chains jump, or None; made when it is first asked for."""
         return jumps_of(self.model)
 
     def init(self, n_chains=None, *, init=None, conditions=None, random_state=None):
@@ -201,8 +202,8 @@ class Gibbs:
             Random key and first random step.
 
         quiet : bool, default=True
-            Whether not to warn of values of `init` outside [0, 1]: an estimator has
-            warned of what it was given, which may be other than these.
+            Whether to say nothing of values of `init` outside [0, 1]. An estimator that
+            begins chains has warned of its columns, which may not be the units.
 
         Returns
         -------
@@ -347,14 +348,14 @@ class Gibbs:
         return replace(chains, visible=states, n_steps=stop)
 
     def jump(self, chains):
-        """Propose to every chain to go elsewhere, near a row of the training.
+        """Propose to every chain a jump to a place near a row of the training.
 
-        Sweeps do not carry chains from mode to mode where these lie far apart. A chain
-        goes where it is proposed to with a probability that leaves the model as it is,
-        so that modes get their shares; in large machines nearly always none. Where
-        units keep their values, that is the model given these; every other proposal is
-        then near a row that is drawn by how likely it makes them. Chains stay if the
-        model is no estimator whose training has kept rows.
+        Sweeps do not carry chains from mode to mode where these lie far apart. Jumps
+        are accepted with a probability that leaves the distribution of the model as it
+        is, so that modes get their shares; in large machines nearly always none is.
+        Where units keep their values, that is the distribution given these, and half of
+        the proposals are near rows that are drawn by how likely they make these values.
+        Chains stay if the model is no estimator whose training has kept rows.
 
         Parameters
         ----------
@@ -382,7 +383,8 @@ class Gibbs:
         Parameters
         ----------
         chains : Chains
-            Any state of them: what units that keep their values tell is looked at once.
+            Any state of theirs. Which rows go with the units that keep their values is
+            found once, for all jumps.
 
         Returns
         -------
@@ -440,7 +442,7 @@ class Gibbs:
                 chains.visible, chains.key, step, self.keep
             )
             means = self.machine.down.means_at(fields)
-            return self._hold(chains, means), self._hold(chains, visible)
+            return self._with_fixed(chains, means), self._with_fixed(chains, visible)
         rows = Rows(chains.visible, self.dtype)
         hidden = np.empty((rows.n_rows, self.up.n_units), dtype=bool)
         visible = np.empty((rows.n_rows, self.down.n_units), dtype=bool)
@@ -455,9 +457,9 @@ class Gibbs:
             purpose=Purpose.DRAW_VISIBLE,
             **draw,
         )
-        return self._hold(chains, means), self._hold(chains, visible)
+        return self._with_fixed(chains, means), self._with_fixed(chains, visible)
 
-    def _kept(self, time):
+    def _share_kept(self, time):
         """Share of their distance from their means that Gaussian units keep."""
         if not (isinstance(time, Real) and 0 < time < np.inf):
             raise ValueError(f"langevin_time must be a positive number, got {time!r}.")
@@ -472,7 +474,8 @@ class Gibbs:
         check_state(chains, Chains, ("n_chains", self.n_features))
 
     @staticmethod
-    def _hold(chains, values):
+    def _with_fixed(chains, values):
+        """Put the values of fixed units into these, in place."""
         if chains.fixed is not None:
             # (Several times faster than by an index, which makes a list of places.)
             np.copyto(values, chains.visible, "unsafe", where=chains.fixed)
@@ -516,6 +519,7 @@ def check_state(state, kind, shape=None):
 
 
 def same_rows(n_chains, n_rows, name, chains="chains"):
+    """Return the number of rows of an argument, which has to be that of the chains."""
     if n_chains not in (None, n_rows):
         raise ValueError(f"{name} has {n_rows} rows for {n_chains} {chains}.")
     return n_rows

@@ -31,7 +31,7 @@ WARM_UP_JUMPS = 10
 # states and become bits.
 SPARE_STEPS = 10 + WARM_UP_JUMPS
 # Sweeps from a jump to the next where values are filled in: SOON if a larger share than
-# OFTEN of the jumps of the warm-up succeed. (Then means are as good as jumps are many.)
+# OFTEN of the jumps of the warm-up succeed (then more jumps make better means).
 SWEEPS_A_JUMP, SOON, OFTEN = 5, 2, 0.1
 # Of Langevin dynamics that take the place of a draw: ten steps of a tenth, say.
 LANGEVIN_TIME = 1.0
@@ -324,7 +324,7 @@ def fill_in(model, X, missing, n_steps, method, key, step):
                 every = SOON if np.mean(moved) > OFTEN else SWEEPS_A_JUMP
         # A sweep at a time, because observed values may lie between 0 and 1.
         means, drawn = sampler.means(chains, chains.n_steps)
-        np.copyto(chains.visible, drawn, where=missing)  # (no one else's)
+        np.copyto(chains.visible, drawn, where=missing)  # (an array of our own)
         chains = replace(chains, n_steps=chains.n_steps + 1)
         if k >= half:
             total, n_kept = np.add(total, means, out=total), n_kept + 1

@@ -20,7 +20,7 @@ def jumps_of(model):
     if fields is None:
         return None
     layers = layers_of(model)
-    # (A model that was given other units since has no fields of theirs.)
+    # (Parameters that were set by hand may be for other units than these fields.)
     fits = fields.shape[1] == len(layers.biases[1])
     return Jumps(layers, fields, of_rows) if fits else None
 
@@ -30,8 +30,8 @@ class Jumps:
 
     They are drawn from ``q(h)``, the mean over the rows of ``p(h | row)``. Chains may
     start there; and jump there by the rule of Metropolis and Hastings, which leaves the
-    model as it is, whatever the rows. (The same is done in the training: `_jumps.pyx`
-    has the equations.)
+    distribution of the model as it is, whatever the rows. (Chains do the same in
+    training: `_jumps.pyx` has the equations.)
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Jumps:
             hidden = self.up.draw(visible[part], key, step, purpose, part.start)
             proposed = self._propose(rows, *counter)
             fields = self.down.fields(proposed)
-            # (Of values that are too large nothing is known, and chains stay.)
+            # (Where numbers overflow the gain is NaN, and the chain stays.)
             with np.errstate(over="ignore", invalid="ignore"):
                 gain = self._log_weight(proposed, fields, kept, values)
                 gain -= self._log_weight(hidden, self.down.fields(hidden), kept, values)
@@ -99,8 +99,8 @@ class Jumps:
     def given(self, visible, fixed):
         """Return what `jump` needs of chains of which some units keep their values.
 
-        Few rows may go with these. So every other proposal is near a row that is drawn
-        by how likely it makes them.
+        Few rows may go with these values. So half of the proposals are near rows that
+        are drawn by how likely they make them.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class Jumps:
                 scores -= product(dense(units, float), normalisers)
                 likely = np.exp(scores - _log_sum(scores)[:, np.newaxis])
             shares = likely / 2 + 0.5 / len(self.numbers)
-            # (Of all rows together it may be a little less than 1.)
+            # (The share up to the last row is 1, but might be rounded to less.)
             cumulated = shares.cumsum(axis=1)[:, :-1]
             dtype = self.fields.dtype
             given.append(Given(fixed[part], np.log(shares).astype(dtype), cumulated))
@@ -138,10 +138,10 @@ class Jumps:
     def log_partition(self, n_draws, key):
         """Estimate log Z by the mean weight p(h) / q(h) of states drawn near rows.
 
-        The estimate of Z is without bias, whatever the rows. Where they are in all
-        modes, each of which is narrow, nearly exact; else far too low, as a rule.
-        Returns it and the effective number of draws: if a single one has most of the
-        weight, it may also be too high.
+        The estimate of Z is without bias, whatever the rows. It is nearly exact if
+        there are rows in all modes and these are narrow, and otherwise far too low, as
+        a rule. Returns it and the effective number of draws: if a single one has most
+        of the weight, it may also be too high.
         """
         rows = self._row_at(self._numbers(n_draws, key, 0)[0], self.numbers)
         log_weights = []
@@ -186,7 +186,7 @@ class Jumps:
         if given is not None:
             scores += given.log_shares
             linear += np.einsum("ij,ij->i", values, fields, dtype=float)
-            # (Without a field what is given has always the same normaliser.)
+            # (What is given is no longer summed over: it adds the same to all states.)
             fields = np.where(given.fixed, fields.dtype.type(0), fields)
         normaliser = evaluate(self.down.units, fields, Wanted.LOG_PARTITIONS)
         return linear + normaliser - _log_sum(scores)

@@ -158,7 +158,7 @@ def row_fields(model):
     state = getattr(model, "_state", {}).get("jumps")
     if not state or not len(state["fields"]):
         return None, None
-    # (The rows among the first are among those that were seen.)
+    # (Rows of data that "fields" holds are in "seen", too.)
     between, seen = state["fields"][~state["of_rows"]], state["seen"]
     of_rows = np.arange(len(between) + len(seen)) >= len(between)
     return np.concatenate([between, seen]), of_rows

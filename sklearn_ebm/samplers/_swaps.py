@@ -72,7 +72,7 @@ def evened(betas, sums):
     Returns
     -------
     betas : ndarray of shape (n_temperatures,)
-        Those half of the way to even ones, lest noise drive them back and forth.
+        Those half-way to even ones, so that noise does not drive them back and forth.
     """
     tried, _, gains = sums
     lengths = np.sqrt(np.maximum(-gains / tried, 1e-12))
