@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-# Whatever is trained stores one of these anew, and the last of all that it stores: an
-# interrupt before that leaves nothing half old and half new.
+# Every training stores one of these anew, as the last of all that it stores. As long as
+# it is the old one, nothing has been learned, and what else has changed is undone.
 LEARNED = "components_", "coefs_", "rbm_"
 
 

@@ -49,7 +49,7 @@ class Way:
 
     @cached_property
     def weights(self):
-        """The weights in one piece; many a machine goes one way alone, or no way."""
+        """The weights in one piece; made when needed, as many ways are never gone."""
         return np.ascontiguousarray(self.given)
 
     def fields(self, X):

@@ -311,7 +311,7 @@ class Adam:
         """Change the parameters by a step against the gradients."""
         self.n_steps += 1
         t = self.n_steps
-        # Both means start at zero, which is made up for.
+        # Both means start at zero: this makes up for it.
         root = np.sqrt(1 - SQUARE_DECAY**t)
         rate *= root / (1 - MEAN_DECAY**t)
         for p, m, s, g in zip(params, self.means, self.squares, grads, strict=True):
@@ -410,8 +410,8 @@ class Descent:
         if self.max_norm is not None:
             for weights in self.params[::2]:
                 cap_columns(weights, self.max_norm, n_threads)
-        # What the biases are in the centred net has taken its step: they give way to
-        # what weights have changed at the offsets.
+        # The biases have taken the step of the centred net. In the plain one, they also
+        # give back what the new weights have added to the fields at the offsets.
         before, self.fields = self.fields, self._fields_at_offsets()
         for b, old, new in zip(self.params[1::2], before, self.fields, strict=False):
             b -= new[0] - old[0]

@@ -62,7 +62,7 @@ class Stopping:
             if self.monitor == "accuracy":
                 losses += (-entry["validation_log_likelihood"],)
             best = losses < self.lowest
-            # (Not strict: at first there is but one number to beat.)
+            # (Not strict: `lowest` begins as a single infinity.)
             pairs = zip(losses, self.lowest, strict=False)
             progress = best and any(new < old - self.tol for new, old in pairs)
         else:

@@ -36,19 +36,19 @@ def share_held_out(estimator):
     return estimator.validation_fraction if estimator.early_stopping else 0
 
 
-def rows_to_hold_out(rows, fraction, key, of, classes=None):
+def rows_to_hold_out(rows, fraction, key, name, classes=None):
     """Draw the rows to hold out: a share of the rows with these numbers.
 
     The key determines which, and their random order. With the class of every row, it
     is this share of each class, as nearly as can be, in the order of the classes.
-    `of` is what the error calls all rows, if none would be left to train on.
+    `name` is what an error calls these rows, if none would be left to train on.
     """
     n_held_out = math.ceil(fraction * len(rows))
     if n_held_out == 0:
         return rows[:0]
     if n_held_out == len(rows):
         raise ValueError(
-            f"validation_fraction={fraction} leaves nothing to train on of the {of}."
+            f"validation_fraction={fraction} leaves nothing to train on of the {name}."
         )
     rng = np.random.default_rng([key, 0, 2])
     if classes is None:
@@ -59,7 +59,7 @@ def rows_to_hold_out(rows, fraction, key, of, classes=None):
     several = np.bincount(classes)[classes[order]] > 1
     if several.sum() >= n_held_out:
         order = order[several]
-    # One out of every so many in a row.
+    # Evenly spaced in this order, so that every class has its share.
     places = (np.arange(n_held_out) + rng.random()) * (len(order) / n_held_out)
     return rows[order[places.astype(int)]]
 
@@ -112,8 +112,8 @@ class Division:
     """
 
     def __init__(self, X, rows, fraction, key):
-        numbers, of = np.arange(rows.n_rows), f"n_samples={rows.n_rows} rows"
-        self.held_out = rows_to_hold_out(numbers, fraction, key, of)
+        numbers, name = np.arange(rows.n_rows), f"n_samples={rows.n_rows} rows"
+        self.held_out = rows_to_hold_out(numbers, fraction, key, name)
         self.n_rows = rows.n_rows - len(self.held_out)
         self.training = rows.n_rows
         if len(self.held_out):
@@ -152,10 +152,10 @@ class KnownDivision:
 
     def __init__(self, known, fraction, key, what, others, classes=None):
         rows = np.flatnonzero(known)
-        of = f"{len(rows)} {what} of n_samples={len(known)} rows"
+        name = f"{len(rows)} {what} of n_samples={len(known)} rows"
         if classes is not None:
             classes = classes[rows]
-        self.held_out = np.sort(rows_to_hold_out(rows, fraction, key, of, classes))
+        self.held_out = np.sort(rows_to_hold_out(rows, fraction, key, name, classes))
         candidates = np.arange(len(known)) if others else rows
         self.training = np.setdiff1d(candidates, self.held_out)
         self.n_rows = len(self.training)
@@ -167,7 +167,7 @@ class KnownDivision:
 
 
 def epochs_of(n_iter, n_rows, least, most, few_rows=1000):
-    """Return n_iter or, if it is None, the epochs that a training takes of itself.
+    """Return n_iter or, if it is None, the number of epochs for so many rows.
 
     What counts is the number of steps, of which few rows make few an epoch: `most` for
     `few_rows` or fewer, less for more rows, and at least `least`.
@@ -235,7 +235,9 @@ class Run:
         self.n_batches = -(-division.n_rows // trainer.batch_size)
 
     def epochs(self, model, n_iter, learning_rate, schedule, task):
-        """Yield the epochs of a `fit`, until it is enough; callbacks are told of each.
+        """Yield the epochs of a `fit`, of each of which callbacks are told.
+
+        There are fewer than `n_iter` if early stopping or a callback ends them.
 
         Parameters
         ----------
@@ -243,7 +245,7 @@ class Run:
             What is fitted. Its `_fitted` gives callbacks its attributes so far.
 
         n_iter : int
-            How many there are to be.
+            How many there are at most.
 
         learning_rate, schedule : float, str
             As for `minibatch_rates`.
@@ -286,7 +288,7 @@ class Run:
         self.pacer.run(kernel, len(rates) * trainer.sweeps_per_batch)
         with until_checked():
             norm = trainer.weight_norm()
-        # (Decay by steps and limits can hide from a norm what biases show.)
+        # (With `l1_decay` or `max_norm`, weights may be finite where biases are not.)
         finite = all(np.isfinite(each).all() for each in trainer.parameters())
         check_finite(norm if finite else np.nan, rates[0])
         entry = {

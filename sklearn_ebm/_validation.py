@@ -57,11 +57,12 @@ def check_rows(
         dtype=DTYPES,
         ensure_all_finite=False,
     )
-    # (Only the sum of numbers in one place is a value that may be checked.)
+    # (A sparse matrix may hold several numbers for a place, whose sum is the value.)
     X = canonical(X) if sp.issparse(X) else _with_rows_together(X)
     dtype = dtype or _dtype_of(X, model_dtype)
     filled = X if fill is None else fill(X)
-    # What takes the place of missing values may change from epoch to epoch.
+    # `Rows` keeps no bits of values that may change from epoch to epoch, as those in
+    # place of missing ones do.
     rows = Rows(filled, dtype, scan, filled is X)
     X = filled
     if scan:
@@ -141,10 +142,10 @@ def check_states(estimator, X, n_units, name, *, model_dtype=None, quiet=False):
 
 @contextmanager
 def naming(name):
-    """Name the argument or parameter that was refused.
+    """Context whose errors are about the argument or parameter of this name.
 
-    What has gone wrong with it is said of X, as for methods whose argument that is, or
-    of nothing, as in NumPy's errors and some of scikit-learn's.
+    Checks that are made for X speak of X, and those of NumPy and scikit-learn may name
+    nothing: where it says X the message then has this name, or begins with it.
     """
     try:
         yield
@@ -411,7 +412,7 @@ def refuse_masks(values, name, remedy):
 
 
 def _once(X):
-    """Sparse data with one entry a place: two bits, as floats, would be 2."""
+    """Sparse data with one entry a place: two bits there, as floats, would be 2."""
     if sp.issparse(X) and (X.format == "csr" or X.dtype == np.bool_):
         return canonical(X.tocsr())
     return X
@@ -434,7 +435,7 @@ def _warn_range(estimator, rows):
 
 def check_choice(value, name, choices):
     """Refuse an argument of a method that is not one of the values it may have."""
-    # (Whether an array is among them has no answer.)
+    # (`in` cannot tell whether an array is among them.)
     if not np.isscalar(value) or value not in choices:
         raise ValueError(
             f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}."

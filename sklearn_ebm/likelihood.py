@@ -81,7 +81,7 @@ class LogPartition:
     reverse: float | None = None
     reverse_standard_error: float | None = None
     effective_sample_size: float | None = None
-    # (Arrays among them have no single answer to whether they are equal.)
+    # (There may be arrays among them, which == compares element by element.)
     settings: dict = field(default_factory=dict, compare=False)
 
     def __float__(self):
