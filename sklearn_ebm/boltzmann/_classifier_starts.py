@@ -65,7 +65,7 @@ def start_for_labels(weights, mean, variance, n_rows, standard, spread):
         Number of rows that say so.
 
     standard : pair of ndarray of shape (n_features,)
-        What standardised features are less, and divided by.
+        Means and deviations by which they are standardised.
 
     spread : float
         Standard deviation that the fields are to have.

@@ -31,11 +31,12 @@ def pretrain(estimator, X, rows, division, epochs, n_epochs):
 
     When interrupted, it has what they have learned so far.
 
-    In the deep machine a hidden layer hears from both sides. Trained by itself, the
-    lowest layer hears its input twice and the highest one answers twice [1]_; the
-    weights of those between, which hear and answer once, are halved.
+    In the deep machine a hidden layer has fields from both sides. To make up for the
+    side that is missing while a layer is trained by itself, fields of the lowest hidden
+    layer are doubled, and so are those that the highest one gives back [1]_; of the
+    layers between neither, but the deep machine gets half of their weights.
 
-    Where only the lowest layer is trained, it is as a machine of its own.
+    Where only the lowest layer is trained, nothing is doubled.
 
     Parameters
     ----------
@@ -118,7 +119,7 @@ class Part:
 
     def __post_init__(self):
         first = self.k == 0
-        # How often the upper layer hears the lower one, and the other way round.
+        # By what weights are multiplied on the way up, and on the way down.
         self.up = 2.0 if first and not self.last and not self.only else 1.0
         self.down = 2.0 if self.last and not first else 1.0
         # What of its weights the deep machine gets.

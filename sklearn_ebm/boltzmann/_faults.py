@@ -20,9 +20,9 @@ from ._visible_scales import bias_for, column_variances
 NEARLY = 0.98
 # Largest standard deviation of the means of units that are as good as constant.
 LEAST_DEVIATION = 0.02
-# Rows that are looked at where few say so.
+# Rows that are looked at before a warning, if SOME of them ask for one.
 MANY = 10_000
-# What may help where bits, of real features, have next to nothing to tell.
+# What may help if real features are taken for probabilities of bits.
 REAL_FEATURES = "standardized data with visible='gaussian'"
 # Units whose states have probabilities, not densities.
 COUNTABLE = Kind.BERNOULLI, Kind.SPIN, Kind.CATEGORICAL, Kind.POISSON
@@ -60,7 +60,7 @@ def warn_of_constant_units(layer, means_of, X, remedies, least=LEAST_DEVIATION):
     least : float, default=LEAST_DEVIATION
         Standard deviation of the means of a unit that tells rows apart.
     """
-    # (The few may have none of a rare class, which it does tell.)
+    # (A unit may tell a rare class apart, of which there is no row among SOME.)
     for n in (SOME, MANY) if X.shape[0] > SOME else (SOME,):
         means = means_of(some_rows(X, n))
         most = means.std(axis=0, dtype=np.float64).max()

@@ -339,9 +339,9 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         return len(self._hidden_sizes) if self.pretrain else 0
 
     def _start(self, X, division, task=None):
-        """Pretrain a new net, if it is to be, and publish it.
+        """Pretrain a new net, if it is to be, and make it the public one.
 
-        Not before: data that the pretraining refuses leave the net that there was.
+        Only then: data that the pretraining refuses leave the net that there was.
         """
         first = self._state["params"]
         standard = self._standard(X)
@@ -349,7 +349,7 @@ class FineTuned(CallbackSupportMixin, FittedNet):
             if self.pretrain:
                 self._pretrain(X, LayerTasks(task))
         finally:
-            # (An interrupted stack, too, is gone on from as a net of such inputs.)
+            # (Also after an interrupt: training goes on with standardised inputs.)
             params = list(self._state["params"])
             if standard is not None and self.pretrain:
                 params[:2] = for_standardised(*params[:2], standard)
@@ -418,7 +418,7 @@ class FineTuned(CallbackSupportMixin, FittedNet):
                 self._publish()
 
     def _warn_of_faults(self, X):
-        """Warn if the net is none for the data it was trained on."""
+        """Warn if the last hidden layer hardly tells rows of the training apart."""
         network, params = self._network(self._state), self._params()
         warn_of_constant_units(
             f"last hidden layer of {title(self)}",
@@ -454,7 +454,10 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         return [layer.mean(axis=0) for layer in activities[:-1]]
 
     def _standard(self, X):
-        """Return by what the inputs of a new net are standardised, if they are."""
+        """Return means and deviations to standardise the inputs of a new net, or None.
+
+        (See `standard_of`.)
+        """
         return standard_of(X, len(self._state["params"][0]))
 
     def _first_constants(self, X):

@@ -38,7 +38,7 @@ from .classifier import RBMClassifier
 # Learning rate of the top by default: in minibatches of 20 rows, 100 epochs and a rate
 # that falls to zero, it goes as far as `RBMClassifier` does by default.
 TOP_RATE = 0.4
-# What a net has with a top that knows the labels, and no other.
+# Attributes that only a net with such a top has.
 ATTRIBUTES = [
     "generative_intercepts_",
     "label_components_",
@@ -136,7 +136,7 @@ def _check(model, X, y, classes, goes_on, one_pass):
         check_structure(model, model._state["structure"])
     X, rows = check_rows(model, X, reset=not goes_on, quiet=True)
     check_consistent_length(X, labels)
-    # (Refuses y without a label, where it would have to tell the classes.)
+    # (Refuses y without any label where the classes are to be found in it.)
     targets = model._state if goes_on else model._first_targets(checked, classes)
     # (Refuses labels that are none of the classes.)
     codes, _ = model._targets(checked, targets)

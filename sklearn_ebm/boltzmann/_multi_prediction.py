@@ -8,7 +8,7 @@ biases, and in every step
 
     odd = logistic(even W + c),    fields = odd W' + b,
 
-whereupon every even unit that is not observed takes the mean of its field. The loss is
+and then every even unit that is not observed takes the mean of its field. The loss is
 the cross-entropy of the inputs and the label that were not observed, as the last step
 predicts them, and its gradient goes back through all steps.
 """
@@ -376,7 +376,7 @@ class MultiPrediction:
         """Nothing was pretrained."""
 
     def warn_of_faults(self, model, X):
-        """Warn if the machine is none for the data it was trained on."""
+        """Warn if the probabilities of labels hardly differ from row to row."""
         network, params = model._network(model._state), model._params()
         warn_of_constant_labels(
             model,

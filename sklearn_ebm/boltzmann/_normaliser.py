@@ -22,7 +22,7 @@ MOST_STATES = 2**14
 def kept_log_z(model, keeper=None):
     """Logarithm of the partition function of a fitted model, found at the first call.
 
-    And again when the model has changed since, be it that its attributes were set.
+    It is found anew when the model has changed since, also if attributes were set.
 
     Parameters
     ----------

@@ -71,10 +71,7 @@ class Moments:
         return Moments(n, mean, variance, self.n_used + other.n_used)
 
     def standard(self, n_inputs):
-        """Return what inputs of a net are to be less, and divided by.
-
-        As `standard_of`, whatever the features are.
-        """
+        """Return means and deviations, as `standard_of`, whatever the features are."""
         mean, size = self.mean, np.abs(self.mean)
         deviation = np.sqrt(self.variance)
         if self.n > FEW:
@@ -112,7 +109,7 @@ class Moments:
 
 
 def standard_of(X, n_inputs):
-    """Return what inputs of a net are to be less, and divided by.
+    """Return the means and deviations by which inputs of a net are standardised.
 
     Parameters
     ----------
@@ -126,8 +123,10 @@ def standard_of(X, n_inputs):
     Returns
     -------
     standard : ndarray of shape (2, n_inputs) or None
-        Means and deviations, of features that are mostly 0 what takes their places;
-        None for features that are left as they are (`moments_to_standardise`).
+        Means, which are subtracted, and deviations, by which the difference is
+        divided; of features that are mostly 0 what takes their places (see
+        `Moments.standard`). None for features that are left as they are
+        (`moments_to_standardise`).
 
     Raises
     ------
@@ -142,7 +141,7 @@ def moments_to_standardise(X):
     """Moments of features that have to be standardised, or None.
 
     Features in [0, 1] are left as they are, unless one varies by so little that steps
-    which suit bits would all but leave it out.
+    which suit bits would hardly learn from it.
     """
     shares = are_shares(Rows(X))
     if shares and X.dtype.kind != "f":  # bits
@@ -159,7 +158,8 @@ def warn_of_narrow(X, objective):
     narrow = _narrow(X, moments)
     if len(narrow):
         mean, deviation = moments.mean[narrow[0]], np.sqrt(moments.variance[narrow[0]])
-        # (Scaled real features are still no bits, to which the label is but one more.)
+        # (Scaled real features are still no bits, and a generative model would spend
+        # itself on them: to it the label is only one unit more.)
         scaled = "Scale every feature to [0, 1], as MinMaxScaler does, or take"
         remedy = "Take" if objective == "generative" else scaled
         warn(

@@ -40,7 +40,8 @@ OFFSET_RATE = 0.01
 # What a kernel trains, by its names in the state of the training; variances only
 # where there may be Gaussian units.
 PARAMETERS = "components", "intercept_hidden", "intercept_visible", "log_variance"
-# What a run remembers for the next one, and is out of date after one that does without.
+# What a run remembers for the next one. A run that makes no use of one of these drops
+# it: afterwards it is out of date.
 OF_ONE_RUN = "velocity", "fast", "jumps", "visible_chains"
 
 
@@ -86,10 +87,11 @@ class Trainable(CallbackSupportMixin, TransformerMixin):
         "warm_start": ["boolean"],
     }
 
-    # Parameters that the use of a model asks for `as_made`.
+    # Parameters that a fitted model is used with as they were when it was new, whatever
+    # has been set since (see `as_made`).
     _kept = ()
-    # What a part of another estimator is told (see `as_part`): whether it is more than
-    # that, which need not be a good model, and whether it pretrains a net.
+    # `as_part` sets these where a machine is a part of another estimator. Then it need
+    # not be a good model by itself; and a net may be going to start from it.
     _stands_alone = True
     _pretrains_net = False
 
@@ -152,7 +154,7 @@ class Trainable(CallbackSupportMixin, TransformerMixin):
             division = self._go_on(data, rows, n_seen=0)
         else:
             division = self._initialise(data, rows)
-            # (The scale of what it learns from.)
+            # (A `fit` settles the scale of the features: see `more_units`.)
             self._state = self._state | {"settled": True}
         n_before = 0 if goes_on else self._n_epochs_before(rows)
         n_iter = self._n_epochs(data, rows)

@@ -72,7 +72,7 @@ class TrainableRBM(Trainable, FittedRBM):
             visible_offset=self._subtracted(state["visible_offset"]),
             **settings,
         )
-        # (Other means of the chains to get about go by other rules.)
+        # (Fast parameters and temperatures have ways of their own between modes.)
         if self.persistent and not self.fast_learning_rate and self.n_temperatures == 1:
             trainer.start_jumps(state.get("jumps"))
         return trainer
@@ -95,17 +95,17 @@ class TrainableRBM(Trainable, FittedRBM):
         return twin_of(self, self._public(parameters))._layered()
 
     def _warn_of_faults(self, X, run, drawn):
-        """Warn if hidden units say nothing, or the model is none of the data."""
+        """Warn if hidden units tell nothing, or the model does not fit the data."""
         # (Only machines of other units than bits have variances.)
         seen = run.division.column_means / getattr(self, "variance_", 1.0)
         fields = weighted_sums(self.components_, seen)
         idle = False
-        # Next to nothing for a model in good health: the data are not looked at.
+        # (Fields at the mean are enough to see that no unit is idle, as a rule.)
         if may_be_idle(fields + self.intercept_hidden_):
             monitor = self._monitor(X, run.division, drawn)
             rate = "pretrain_learning_rate" if self._pretrains_net else "learning_rate"
             idle = monitor.warn_of_idle_units(title(self), run.parameters(), rate)
-        # (None is some epochs.)
+        # (None, which leaves the number to the model, is never 0.)
         if self.n_iter != 0 and self._stands_alone:
             warn_if_worse_than_independent(self, X, self._lowest_rate())
             if not idle:

@@ -1,4 +1,4 @@
-"""What restricted machines of bits do otherwise with units of other kinds."""
+"""Restricted machines of units of any kind: where they differ from those of bits."""
 
 from functools import wraps
 from numbers import Real
@@ -54,12 +54,12 @@ from ._visible_scales import (
 from ._wide_starts import wide_rates, wide_start, within_reach
 
 # Epochs where no number is given: the least; the most, and of how many rows or fewer;
-# and how many rows for a feature they take. Features without bounds, counts and
-# rectified ones, are learned slowly, and so are real ones.
+# and how many rows for each feature the most take (see `_epochs_by_default`). Real
+# features are learned slowly, and so are others without bounds: counts, rectified ones.
 EPOCHS, EPOCHS_OF_REALS = (30, 100, 1000, 30), (10, 400, 300, 30)
 EPOCHS_OF_UNBOUNDED = 10, 60, 1000, 10
-# As many as rows for a direction in which they vary allow, up to a number at which no
-# data were far from their best.
+# The same for each direction in which real features vary, but at most ENOUGH epochs,
+# after which no data were far from their best.
 EPOCHS_VARIED, ENOUGH = (10, 400, 300, 100), 100
 
 # Attributes that only machines with other units than two layers of bits have.
@@ -501,7 +501,7 @@ class UnitsRBM(UnitColumns, TrainableRBM):
     def _state_after(self, run):
         state = super()._state_after(run)
         if self.langevin_time is not None and self.persistent:
-            # Hidden states say all of chains whose visible units are drawn afresh.
+            # (Of other chains hidden states say all: visible ones are drawn from them.)
             state["visible_chains"] = run.trainer.places()
         return state
 

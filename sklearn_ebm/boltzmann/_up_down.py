@@ -36,8 +36,9 @@ class UpDown:
         What the features are.
 
     variance, shift, scale : ndarray of shape (n_visible,)
-        Of Gaussian features the variances given the layer above, and what they are
-        trained on less of and divided by; 1, 0 and 1 for others.
+        Of Gaussian features the variances given the layer above, and what is
+        subtracted from them for the training, and divides them then; 1, 0 and 1 for
+        others.
 
     key, step : int
         Random key, and random steps that have been used.

@@ -14,8 +14,9 @@ from .rbm import RBM
 
 # Rows of states that are drawn at a time: no longer than an interrupt may wait.
 CHUNK = 4096
-# Learning rate, where none is given, of what begins as a good model; and of what begins
-# as one that a pass of `partial_fit` has left, and has to learn with it.
+# Learning rate, where none is given, of a machine that begins as the one below turned
+# upside down, which is a good model already; and in `partial_fit`, where the one below
+# has seen a single pass, and both have to go on learning.
 TURNED_RATE, TURNED_RATE_OF_A_PASS = 0.003, 0.01
 
 

@@ -163,8 +163,8 @@ def unscaled(state, columns, components, hidden, visible, log_variance):
     Returns
     -------
     components, hidden, visible, variance : ndarray of float
-        Those of the same machine of units that are neither. Features that have not
-        varied say nothing, and hidden units nothing of them.
+        Those of the same machine for units as they are in the data. Features that have
+        not varied have no weights.
     """
     shift, scale = state["shift"], state["scale"]
     variance = np.exp(log_variance)
