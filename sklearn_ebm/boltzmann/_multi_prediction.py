@@ -28,6 +28,8 @@ from ._faults import warn_of_constant_labels
 from ._starts import BITS_RATE, SMALL, log_odds, start_of_bits
 from ._structure import component_shapes
 
+# Parameters of `DBMClassifier` that are for nets.
+REFUSED = "input_dropout", "dropout", "max_norm"
 # Largest norm of the gradient. What goes back through many steps can explode.
 LONGEST = 1.0
 # Share of the labels that are told in a minibatch.
@@ -322,129 +324,117 @@ def _folded(weights, biases):
     return [np.ascontiguousarray(layers.weights[0]), *layers.biases[::-1]]
 
 
-class MultiPrediction:
-    """What `DBMClassifier` does with ``objective="multi_prediction"``."""
+# ---- What `DBMClassifier` does with objective="multi_prediction" ----
 
-    refused = "input_dropout", "dropout", "max_norm"
 
-    def read(self, model, X, reset):
-        """Validate data in which values may be missing: X, and its `Rows` without."""
-        given = []
+def read(model, X, reset):
+    """Validate data in which values may be missing: X, and its `Rows` without."""
+    given = []
 
-        def fill(X):
-            given.append(X)
-            missing = missing_values(X)
-            if missing is None:
-                return X
-            # Training begins with the columns' means, which are to stay what they are.
-            means = observed_means(X, missing) if reset else np.zeros(X.shape[1])
-            return np.where(missing, means.astype(X.dtype), X)
+    def fill(X):
+        given.append(X)
+        missing = missing_values(X)
+        if missing is None:
+            return X
+        # Training begins with the columns' means, which are to stay what they are.
+        means = observed_means(X, missing) if reset else np.zeros(X.shape[1])
+        return np.where(missing, means.astype(X.dtype), X)
 
-        _, rows = check_rows(model, X, reset=reset, fill=fill, quiet=not reset)
-        return given[0], rows
+    _, rows = check_rows(model, X, reset=reset, fill=fill, quiet=not reset)
+    return given[0], rows
 
-    def first_params(self, model, rows, state, rng):
-        """Return the parameters of a machine that has learned nothing."""
-        n_classes = state["n_outputs"]
-        sizes = self.layers(model, rows.n_columns, n_classes)
-        weights = [rng.normal(0, SMALL, shape) for shape in pairwise(sizes)]
-        rates = [np.full(size, BITS_RATE) for size in sizes[1:]]
-        odds = log_odds(rows.column_means, rows.n_rows)
-        # With hidden units that are on for half of the rows, training would first spend
-        # long on what all of them do together.
-        biases = start_of_bits(
-            weights,
-            [np.append(expit(odds), np.full(n_classes, 1 / n_classes)), *rates],
-            [np.append(odds, np.zeros(n_classes)), *map(logit, rates)],
-        )
-        return [each.astype(rows.dtype) for each in _folded(weights, biases)]
 
-    def layers(self, model, n_features, n_outputs):
-        """Numbers of units of the layers of the machine, the visible ones first."""
-        return [n_features + n_outputs, *model._hidden_sizes]
+def first_params(model, rows, state, rng):
+    """Return the parameters of a machine that has learned nothing."""
+    n_classes = state["n_outputs"]
+    sizes = _sizes(model, rows.n_columns, n_classes)
+    weights = [rng.normal(0, SMALL, shape) for shape in pairwise(sizes)]
+    rates = [np.full(size, BITS_RATE) for size in sizes[1:]]
+    odds = log_odds(rows.column_means, rows.n_rows)
+    # With hidden units that are on for half of the rows, training would first spend
+    # long on what all of them do together.
+    biases = start_of_bits(
+        weights,
+        [np.append(expit(odds), np.full(n_classes, 1 / n_classes)), *rates],
+        [np.append(odds, np.zeros(n_classes)), *map(logit, rates)],
+    )
+    return [each.astype(rows.dtype) for each in _folded(weights, biases)]
 
-    def pretrain(self, model, X, rng, tasks):
-        """The machine is trained with the labels from the first."""
 
-    def standard(self, model, X):
-        """Units are bits, and inputs what they are."""
+def _sizes(model, n_features, n_outputs):
+    """Numbers of units of the layers of the machine, the visible ones first."""
+    return [n_features + n_outputs, *model._hidden_sizes]
 
-    def first_constants(self, model, X):
-        """Inputs stay what they are."""
 
-    def spread(self, model, X, first):
-        """Nothing was pretrained."""
+def warn_of_faults(model, X):
+    """Warn if the probabilities of labels hardly differ from row to row."""
+    network, params = model._network(model._state), model._params()
+    warn_of_constant_labels(
+        model,
+        lambda rows: outputs(network, params, model._inputs(rows)),
+        X,
+        ["more epochs", "objective='fine_tuning'"],
+    )
 
-    def warn_of_faults(self, model, X):
-        """Warn if the probabilities of labels hardly differ from row to row."""
-        network, params = model._network(model._state), model._params()
-        warn_of_constant_labels(
-            model,
-            lambda rows: outputs(network, params, model._inputs(rows)),
-            X,
-            ["more epochs", "objective='fine_tuning'"],
-        )
 
-    def centred(self, model):
-        """Return True: the fields change with all inputs together, by any solver."""
-        return True
+def offsets(model, X):
+    """Return what even units are about: inputs as in rows X, others as at first."""
+    weights, n_classes = model._state["params"][0], model._state["n_outputs"]
+    X = dense(X, weights.dtype)
+    known = ~np.isnan(X)
+    means = np.full(len(weights), BITS_RATE, weights.dtype)
+    n_known = np.maximum(known.sum(axis=0), 1)
+    means[: X.shape[1]] = np.where(known, X, 0).sum(axis=0) / n_known
+    means[X.shape[1] :][:n_classes] = 1 / n_classes
+    return [means]
 
-    def offsets(self, model, X):
-        """Return what even units are about: inputs as in rows X, others as at first."""
-        weights, n_classes = model._state["params"][0], model._state["n_outputs"]
-        X = dense(X, weights.dtype)
-        known = ~np.isnan(X)
-        means = np.full(len(weights), BITS_RATE, weights.dtype)
-        n_known = np.maximum(known.sum(axis=0), 1)
-        means[: X.shape[1]] = np.where(known, X, 0).sum(axis=0) / n_known
-        means[X.shape[1] :][:n_classes] = 1 / n_classes
-        return [means]
 
-    def inputs(self, model, X, training):
-        """Return what the net is given of rows of data."""
-        return X
+def network(model, state, weight_decay):
+    """Return the net."""
+    n_classes = state["n_outputs"]
+    sizes = _sizes(model, model.n_features_in_, n_classes)
+    return MultiPredictionNet(
+        model.n_features_in_,
+        state["class_weight"],
+        model.n_mean_field_steps,
+        connections(sizes),
+        weight_decay,
+        LONGEST,
+    )
 
-    def network(self, model, state, weight_decay):
-        """Return the net."""
-        n_classes = state["n_outputs"]
-        sizes = self.layers(model, model.n_features_in_, n_classes)
-        return MultiPredictionNet(
-            model.n_features_in_,
-            state["class_weight"],
-            model.n_mean_field_steps,
-            connections(sizes),
-            weight_decay,
-            LONGEST,
-        )
 
-    def masks(self, model, state):
-        """Return what draws which inputs and labels are observed."""
-        return Observed(model.n_features_in_, state["key"])
+def masks(model, state):
+    """Return what draws which inputs and labels are observed."""
+    return Observed(model.n_features_in_, state["key"])
 
-    def public(self, model, params, state):
-        """Return the public attributes of a machine with these parameters."""
-        W, c, b = params
-        sizes = self.layers(model, model.n_features_in_, state["n_outputs"])
-        weights = [block.T for block in blocks(W, sizes)]
-        return {
-            "components_": [np.ascontiguousarray(each) for each in weights],
-            "dbm_intercepts_": unfolded(b, c, sizes),
-        }
 
-    def params(self, model):
-        """Return the parameters that public attributes hold."""
-        return _folded([each.T for each in model.components_], model.dbm_intercepts_)
+def public(model, params, state):
+    """Return the public attributes of a machine with these parameters."""
+    W, c, b = params
+    sizes = _sizes(model, model.n_features_in_, state["n_outputs"])
+    weights = [block.T for block in blocks(W, sizes)]
+    return {
+        "components_": [np.ascontiguousarray(each) for each in weights],
+        "dbm_intercepts_": unfolded(b, c, sizes),
+    }
 
-    def n_features_out(self, model):
-        """Return the number of latent units, or of odd ones if there are none."""
-        sizes = [len(bias) for bias in model.dbm_intercepts_]
-        return sum(sizes[2::2]) or sizes[1]
 
-    def damage(self, model):
-        """Return what is wrong with public attributes, or None."""
-        layers = [len(bias) for bias in model.dbm_intercepts_]
-        shapes = [each.shape for each in model.components_]
-        n_visible = model.n_features_in_ + model.n_outputs_
-        if shapes != component_shapes(layers) or layers[0] != n_visible:
-            return f"components_ have shapes {shapes}, dbm_intercepts_ {layers}"
-        return None
+def params(model):
+    """Return the parameters that public attributes hold."""
+    return _folded([each.T for each in model.components_], model.dbm_intercepts_)
+
+
+def n_features_out(model):
+    """Return the number of latent units, or of odd ones if there are none."""
+    sizes = [len(bias) for bias in model.dbm_intercepts_]
+    return sum(sizes[2::2]) or sizes[1]
+
+
+def damage(model):
+    """Return what is wrong with public attributes, or None."""
+    layers = [len(bias) for bias in model.dbm_intercepts_]
+    shapes = [each.shape for each in model.components_]
+    n_visible = model.n_features_in_ + model.n_outputs_
+    if shapes != component_shapes(layers) or layers[0] != n_visible:
+        return f"components_ have shapes {shapes}, dbm_intercepts_ {layers}"
+    return None

@@ -1,16 +1,18 @@
 """Deep Boltzmann machines unrolled into nets, for fine-tuning.
 
 In the fixed point of mean field the odd hidden layers are a logistic function of the
-visible units and of the even hidden layers, and those one of the odd layers. So a net
-that is given the visible units with the means of the even hidden units beside them, and
-that has the weights of the machine, says in its hidden layers what mean field says, and
-goes on from there.
+visible units and of the even hidden layers, and these are one of the odd layers. So a
+net that is given the visible units with the means of the even hidden units beside them,
+and that has the weights of the machine, says in its hidden layers what mean field says,
+and goes on from there. The deep machine is trained without labels, and stays as it is
+when the net is fine-tuned, which is one like others but for its inputs.
 """
 
 from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import check_random_state
 
 from .._deep_machines import DeepMachine
 from .._products import goes_by_lists
@@ -18,7 +20,6 @@ from .._training import epochs_of
 from .._validation import dense
 from ..layered import Layered
 from ._fine_tuned import PRETRAINING
-from ._fine_tuned_classifier import FineTunedClassifier
 from ._net_starts import random_params
 from ._stack import as_part
 from ._structure import component_shapes
@@ -31,102 +32,85 @@ GREEDY_EPOCHS, JOINT_EPOCHS = (20, 60), (10, 30)
 TOLERANCE = 1e-3
 
 
-class Unrolled:
-    """What `DBMClassifier` does with ``objective="fine_tuning"``.
+# ---- What `DBMClassifier` does with objective="fine_tuning" ----
 
-    The deep machine is trained without labels, and stays as it is when the net is
-    fine-tuned, which is one like others but for its inputs.
-    """
 
-    read = staticmethod(FineTunedClassifier._read)
-    standard = staticmethod(FineTunedClassifier._standard)
-    first_constants = staticmethod(FineTunedClassifier._first_constants)
-    spread = staticmethod(FineTunedClassifier._spread)
-    offsets = staticmethod(FineTunedClassifier._offsets)
-    network = staticmethod(FineTunedClassifier._network)
-    masks = staticmethod(FineTunedClassifier._dropout)
-    params = staticmethod(FineTunedClassifier._params)
-    warn_of_faults = staticmethod(FineTunedClassifier._warn_of_faults)
-    centred = staticmethod(FineTunedClassifier._centred.fget)
-    n_features_out = staticmethod(FineTunedClassifier._n_features_out.fget)
+def first_params(model, rows, state, rng):
+    """Return a net, and put a machine that has learned nothing into the state."""
+    layers = [rows.n_columns, *model._hidden_sizes]
+    state["dbm"] = {
+        "components_": [
+            np.zeros(shape, rows.dtype) for shape in component_shapes(layers)
+        ],
+        "dbm_intercepts_": [np.zeros(size, rows.dtype) for size in layers],
+        "dbm_variance_": np.ones(rows.n_columns, rows.dtype),
+    }
+    return random_params(net_sizes(layers, state["n_outputs"]), rows.dtype, rng)
 
-    def first_params(self, model, rows, state, rng):
-        """Return a net, and put a machine that has learned nothing into the state."""
-        layers = [rows.n_columns, *model._hidden_sizes]
-        state["dbm"] = {
-            "components_": [
-                np.zeros(shape, rows.dtype) for shape in component_shapes(layers)
-            ],
-            "dbm_intercepts_": [np.zeros(size, rows.dtype) for size in layers],
-            "dbm_variance_": np.ones(rows.n_columns, rows.dtype),
-        }
-        return random_params(net_sizes(layers, state["n_outputs"]), rows.dtype, rng)
 
-    def pretrain(self, model, X, rng, tasks):
-        """Train the machine, and put what it has learned in place of hidden layers."""
-        dbm = DBMTransformer(
-            tuple(model._hidden_sizes),
-            visible=model.visible,
-            learning_rate=model.pretrain_learning_rate,
-            batch_size=model.pretrain_batch_size,
-            n_chains=model.pretrain_batch_size,
-            n_iter=epochs_of(model.pretrain_n_iter, X.shape[0], *JOINT_EPOCHS),
-            n_gibbs_steps=model.pretrain_n_gibbs_steps,
-            weight_decay=model.pretrain_weight_decay,
-            pretrain_n_iter=epochs_of(
-                model.pretrain_greedy_n_iter, X.shape[0], *GREEDY_EPOCHS
-            ),
-            n_mean_field_steps=model.n_mean_field_steps,
-            verbose=model.verbose,
-            random_state=rng,
-            centering=PRETRAINING["centering"],
-        )
-        as_part(dbm, model, "pretraining", pretrains_net=True)
-        try:
-            with tasks.around(dbm):
-                dbm.fit(X)
-        finally:
-            # An interrupted machine is as far as it got.
-            if hasattr(dbm, "components_"):
-                learned = {
-                    "components_": dbm.components_,
-                    "dbm_intercepts_": dbm.intercepts_,
-                    "dbm_variance_": dbm.variance_,
-                }
-                params = unrolled(mean_field_layers(learned))
-                params += model._state["params"][len(params) :]
-                model._state |= {"dbm": learned, "params": params}
-                model._publish()
+def pretrain(model, X, tasks):
+    """Train the machine, and put what it has learned in place of hidden layers."""
+    dbm = DBMTransformer(
+        tuple(model._hidden_sizes),
+        visible=model.visible,
+        learning_rate=model.pretrain_learning_rate,
+        batch_size=model.pretrain_batch_size,
+        n_chains=model.pretrain_batch_size,
+        n_iter=epochs_of(model.pretrain_n_iter, X.shape[0], *JOINT_EPOCHS),
+        n_gibbs_steps=model.pretrain_n_gibbs_steps,
+        weight_decay=model.pretrain_weight_decay,
+        pretrain_n_iter=epochs_of(
+            model.pretrain_greedy_n_iter, X.shape[0], *GREEDY_EPOCHS
+        ),
+        n_mean_field_steps=model.n_mean_field_steps,
+        verbose=model.verbose,
+        random_state=check_random_state(model._state["stack_seed"]),
+        centering=PRETRAINING["centering"],
+    )
+    as_part(dbm, model, "pretraining", pretrains_net=True)
+    try:
+        with tasks.around(dbm):
+            dbm.fit(X)
+    finally:
+        # An interrupted machine is as far as it got.
+        if hasattr(dbm, "components_"):
+            learned = {
+                "components_": dbm.components_,
+                "dbm_intercepts_": dbm.intercepts_,
+                "dbm_variance_": dbm.variance_,
+            }
+            params = unrolled(mean_field_layers(learned))
+            params += model._state["params"][len(params) :]
+            model._state |= {"dbm": learned, "params": params}
+            model._publish()
 
-    def inputs(self, model, X, training):
-        """Return what the net is given of rows of data."""
-        if len(model.components_) == 1:
-            return X
-        machine = DeepMachine(
-            mean_field_layers(vars(model)),
-            model.coefs_[0].dtype,
-            n_steps=model.n_mean_field_steps,
-            tolerance=TOLERANCE,
-        )
-        return Augmented(X, machine, training)
 
-    def public(self, model, params, state):
-        """Return the public attributes of a net with these parameters."""
-        return state["dbm"] | FineTunedClassifier._public(model, params, state)
+def inputs(model, X, training):
+    """Return what the net is given of rows of data."""
+    if len(model.components_) == 1:
+        return X
+    machine = DeepMachine(
+        mean_field_layers(vars(model)),
+        model.coefs_[0].dtype,
+        n_steps=model.n_mean_field_steps,
+        tolerance=TOLERANCE,
+    )
+    return Augmented(X, machine, training)
 
-    def damage(self, model):
-        """Return what is wrong with public attributes, or None."""
-        layers = [len(bias) for bias in model.dbm_intercepts_]
-        shapes = [each.shape for each in model.components_]
-        if shapes != component_shapes(layers) or layers[0] != model.n_features_in_:
-            return f"components_ have shapes {shapes}, dbm_intercepts_ {layers}"
-        sizes = net_sizes(layers, model.n_outputs_)
-        shapes = [each.shape for each in model.coefs_]
-        biases = [each.shape for each in model.intercepts_]
-        wanted = [(size,) for size in sizes[1:]]
-        if shapes != list(pairwise(sizes)) or biases != wanted:
-            return f"coefs_ have shapes {shapes}, intercepts_ {biases}"
-        return None
+
+def damage(model):
+    """Return what is wrong with public attributes, or None."""
+    layers = [len(bias) for bias in model.dbm_intercepts_]
+    shapes = [each.shape for each in model.components_]
+    if shapes != component_shapes(layers) or layers[0] != model.n_features_in_:
+        return f"components_ have shapes {shapes}, dbm_intercepts_ {layers}"
+    sizes = net_sizes(layers, model.n_outputs_)
+    shapes = [each.shape for each in model.coefs_]
+    biases = [each.shape for each in model.intercepts_]
+    wanted = [(size,) for size in sizes[1:]]
+    if shapes != list(pairwise(sizes)) or biases != wanted:
+        return f"coefs_ have shapes {shapes}, intercepts_ {biases}"
+    return None
 
 
 class Augmented:

@@ -2,16 +2,10 @@
 
 from numbers import Integral, Real
 
-from sklearn.utils import check_random_state
-
 from .._parameters import Interval, PairOf, StrOptions
+from . import _multi_prediction, _unrolled
 from ._fine_tuned_classifier import FineTunedClassifier
-from ._multi_prediction import MultiPrediction
-from ._unrolled import Unrolled
 
-# What depends on the objective is asked of one of these.
-UNROLLED, PREDICTING = Unrolled(), MultiPrediction()
-WAYS = {"fine_tuning": UNROLLED, "multi_prediction": PREDICTING}
 # What a model has with objective="fine_tuning" only.
 OF_NETS = "dbm_variance_", "coefs_", "intercepts_"
 
@@ -264,7 +258,7 @@ class DBMClassifier(FineTunedClassifier):
         for name, constraint in FineTunedClassifier._parameter_constraints.items()
         if name != "pretrain"
     } | {
-        "objective": [StrOptions(set(WAYS))],
+        "objective": [StrOptions({"fine_tuning", "multi_prediction"})],
         "solver": [StrOptions({"auto", "sgd", "adam", "lbfgs"})],
         "n_mean_field_steps": [Interval(Integral, 1, None, closed="left")],
         "pretrain_learning_rate": [Interval(Real, 0, None, closed="neither")],
@@ -344,14 +338,15 @@ class DBMClassifier(FineTunedClassifier):
         self.verbose = verbose
         self.random_state = random_state
 
-    # ---- The net, which is one way's or the other's, by the objective ----
+    # ---- The net: the machine itself if it predicts, otherwise an unrolled one ----
 
     @property
-    def _way(self):
+    def _predicts(self):
+        """Whether the machine itself is what predicts labels."""
         # A fitted model stays what it was fitted to be.
-        if not hasattr(self, "_state"):
-            return WAYS.get(str(self.objective))  # (of any type, before it is checked)
-        return UNROLLED if "dbm" in self._state else PREDICTING
+        if hasattr(self, "_state"):
+            return "dbm" not in self._state
+        return str(self.objective) == "multi_prediction"  # (of any type until checked)
 
     @property
     def _solver(self):
@@ -363,7 +358,7 @@ class DBMClassifier(FineTunedClassifier):
         super()._check_parameters()
         if self.objective == "fine_tuning":
             return
-        for name in MultiPrediction.refused:
+        for name in _multi_prediction.REFUSED:
             if getattr(self, name):
                 raise ValueError(
                     f"{name}={getattr(self, name)!r} needs objective='fine_tuning'."
@@ -393,67 +388,87 @@ class DBMClassifier(FineTunedClassifier):
 
     def _publish(self):
         super()._publish()
-        if self._way is PREDICTING:
+        if self._predicts:
             for name in OF_NETS:  # that an earlier fit may have left
                 self.__dict__.pop(name, None)
 
     def _first_params(self, rows, state, rng):
-        return self._way.first_params(self, rows, state, rng)
+        way = _multi_prediction if self._predicts else _unrolled
+        return way.first_params(self, rows, state, rng)
 
     def _pretrain(self, X, tasks):
-        rng = check_random_state(self._state["stack_seed"])
-        self._way.pretrain(self, X, rng, tasks)
+        if not self._predicts:  # (else it is trained with the labels from the first)
+            _unrolled.pretrain(self, X, tasks)
 
     def _standard(self, X):
-        return self._way.standard(self, X)
+        # (Units of a machine are bits, and its inputs what they are.)
+        return None if self._predicts else super()._standard(X)
 
     def _first_constants(self, X):
-        return self._way.first_constants(self, X)
+        return None if self._predicts else super()._first_constants(X)
 
     def _spread(self, X, first):
-        self._way.spread(self, X, first)
+        if not self._predicts:
+            super()._spread(X, first)
 
     def _warn_of_faults(self, X):
-        self._way.warn_of_faults(self, X)
+        if self._predicts:
+            _multi_prediction.warn_of_faults(self, X)
+        else:
+            super()._warn_of_faults(X)
 
     @property
     def _centred(self):
-        return self._way.centred(self)
+        # (By mean field, all fields change with all inputs, whatever takes the steps.)
+        return self._predicts or super()._centred
 
     def _offsets(self, inputs):
-        return self._way.offsets(self, inputs)
+        if self._predicts:
+            return _multi_prediction.offsets(self, inputs)
+        return super()._offsets(inputs)
 
     def _read(self, X, reset=False):
-        way = WAYS[self.objective] if reset else self._way
-        return way.read(self, X, reset)
+        predicts = self.objective == "multi_prediction" if reset else self._predicts
+        if predicts:
+            return _multi_prediction.read(self, X, reset)
+        return super()._read(X, reset)
 
     def _inputs(self, X, training=False):
-        return self._way.inputs(self, X, training)
+        return X if self._predicts else _unrolled.inputs(self, X, training)
 
     def _network(self, state, weight_decay=0.0):
-        return self._way.network(self, state, weight_decay)
+        if self._predicts:
+            return _multi_prediction.network(self, state, weight_decay)
+        return super()._network(state, weight_decay)
 
     def _dropout(self, state):
-        return self._way.masks(self, state)
+        if self._predicts:
+            return _multi_prediction.masks(self, state)
+        return super()._dropout(state)
 
     def _public(self, params, state):
-        public = self._way.public(self, params, state)
-        return public | {"classes_": state["classes"]}
+        if self._predicts:
+            public = _multi_prediction.public(self, params, state)
+            return public | {"classes_": state["classes"]}
+        return state["dbm"] | super()._public(params, state)
 
     def _params(self):
-        return self._way.params(self)
+        return _multi_prediction.params(self) if self._predicts else super()._params()
 
     @property
     def _n_features_out(self):
-        return self._way.n_features_out(self)
+        if self._predicts:
+            return _multi_prediction.n_features_out(self)
+        return super()._n_features_out
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "components_")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self._way is PREDICTING
+        tags.input_tags.allow_nan = self._predicts
         return tags
 
     def _damage(self):
-        return self._way.damage(self)
+        way = _multi_prediction if self._predicts else _unrolled
+        return way.damage(self)
