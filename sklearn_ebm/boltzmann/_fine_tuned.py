@@ -76,6 +76,7 @@ def _centre_if_mostly_mean(rbm, X):
 
 
 def _takes_steps(estimator):
+    """Whether there is a `partial_fit`; if not, the error that says why."""
     if not estimator._takes_minibatches:
         raise AttributeError(
             "partial_fit needs a solver that learns from minibatches, not 'lbfgs'."

@@ -20,8 +20,9 @@ from ._gaussian import FactorGaussian
 from ._generator import OwnGenerator
 from ._profile import LEAST_NOISE
 
-# Log-density of a row of which something is wrong; the share of the largest variance
-# that a feature has which was constant; and a square of deviations that none has.
+# A log-density below which something is wrong with the row; the share of the largest
+# variance below which a feature was constant in the training; and the square of a
+# deviation that no row has by chance.
 ABSURD, CONSTANT, FAR = -1e6, 1e-9, 1e6
 
 
@@ -128,8 +129,8 @@ class FittedFactors(OwnGenerator, Transformer):
             so beside others, and that decides their scores.
         """
         check_is_fitted(self)
-        # A search for NaN would take as long as a part of the work: the densities show
-        # where there is any.
+        # X is not searched for NaN first, which would take a good part of the time: any
+        # there is shows in the densities.
         latent = self.missing == "latent"
         X, gaussian = self._check_data(X, scan=latent), self._gaussian()
         with np.errstate(over="ignore", invalid="ignore"):
@@ -139,7 +140,7 @@ class FittedFactors(OwnGenerator, Transformer):
                 found = gaussian.log_density(X)
         if not latent and not np.isfinite(found).all():
             refuse_not_finite(self, X)
-        # Infinite squares, less those that the factors explain.
+        # (Infinite squares, less infinite ones that the factors explain, are NaN.)
         found[np.isnan(found)] = -np.inf
         if found.min() < ABSURD:
             self._warn_of_constant_features(X[found < ABSURD], gaussian)

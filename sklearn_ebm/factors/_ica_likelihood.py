@@ -211,10 +211,11 @@ def leave_saddle(Z, W, sources, now):
 
 
 def way_on(Z, W, sources, now, adaptive):
-    """Where it goes on from where the optimiser would stop, or None.
+    """Say where to go on from where the optimiser would stop, or None.
 
-    Unmixing matrix, sources and moments: with other densities, or beside a saddle. And
-    whether these are more peaked ones, for sources that the others have found.
+    Returns an unmixing matrix, its sources and moments, and whether these sources have
+    got `PEAKED` densities. In order of preference it is where other densities fit
+    better (with `adaptive`), beside a saddle, or where more peaked densities do.
     """
     if adaptive:
         moved, chosen = choose(Z, W, sources)
@@ -235,13 +236,13 @@ def maximise(Z, W, names, *, adaptive, max_iter, tol):
 
     Z are the data (rows), W the first unmixing matrix, `names` the densities of the
     sources. With `adaptive` they are chosen anew where the optimiser would stop. The
-    loss never rises, but in the end if peaked densities have no maximum: what had been
-    found without them is the last state then.
+    loss never rises, with one exception: if peaked densities turn out to have no
+    maximum, the last state is the one that was found without them.
     """
     sources = Sources(names)
     now, memory, found_before = moments(Z, W, sources), Memory(), None
     for n_left in reversed(range(max_iter)):
-        # The step from where that is so is worth its time: it squares the distance.
+        # One more step from there is worth its time: it squares the distance.
         converged = now.slope < tol
         found = search(Z, W, sources, now, memory.direction(now))
         if found is None and memory:
@@ -337,9 +338,9 @@ def best_densities(Y, among=ADAPTIVE):
 def choose(Z, W, sources, among=ADAPTIVE):
     """Give a source another density where that makes its values more probable.
 
-    Those of which it is one, if the others are `PEAKED`. Returns the unmixing matrix,
-    with new scales for sources that change, and the new sources; or the old matrix and
-    None where nothing changes.
+    Among `PEAKED` densities only sources choose that have one of them. Returns the
+    unmixing matrix, with new scales for sources that change, and the new sources; or
+    the old matrix and None where nothing changes.
     """
     names, Y = sources.names, sources_of(some_of(Z), W)
     scale, energies, others = best_densities(Y, among)

@@ -36,8 +36,8 @@ def first_state(X, expansion):
     """What is kept of no frames yet, of features as those of X."""
     origin = None
     if expansion == "quadratic":
-        # Far from zero, products are all but linear in the features, and what else they
-        # say would be lost in rounding.
+        # Far from zero, products are nearly linear in the features, and what is not
+        # would be lost in rounding.
         origin = X.mean(axis=0, dtype=np.float64)
     return {
         "expansion": expansion,

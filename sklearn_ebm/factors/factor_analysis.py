@@ -10,12 +10,7 @@ from .._parameters import Interval, StrOptions, check_parameters
 from .._validation import naming
 from ._em import ExpectationMaximisation, Moments, collect, moments_of, step
 from ._faults import warn_of_few_values, warn_of_no_noise
-from ._fits import (
-    Progress,
-    check_same_components,
-    filled_with_means,
-    signs_of,
-)
+from ._fits import Progress, check_same_components, filled_with_means, signs_of
 from ._fitted import FittedFactors
 from ._gaussian import FactorGaussian
 from ._profile import LEAST_NOISE, Ascent, check_variances, describe, least_noise
@@ -283,7 +278,7 @@ class FactorAnalysis(FittedFactors):
         X counts as one minibatch: its moments enter a running mean with the share
         ``(n_seen / n_samples) ** -0.6`` of all rows seen so far. Until there have been
         100 rows, all of them so far are one minibatch, so that where training starts
-        does not hang on a few. A model that has been fitted goes on from there.
+        does not depend on a few. A model that has been fitted goes on from there.
 
         Parameters
         ----------

@@ -42,7 +42,7 @@ FIRST_TURN = 0.1
 
 
 def _is_normalised(estimator):
-    """Say why there is no likelihood otherwise."""
+    """Whether there is a likelihood; if not, the error that says why."""
     n_components = len(getattr(estimator, "components_", ()))
     if n_components and n_components > estimator._n_directions:
         raise AttributeError(

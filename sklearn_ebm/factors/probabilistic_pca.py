@@ -11,11 +11,7 @@ from .._keeping import undo_if_nothing_learned
 from .._parameters import Interval, StrOptions, check_parameters
 from ._em import ExpectationMaximisation, step
 from ._faults import warn_of_few_values, warn_of_no_noise
-from ._fits import (
-    Progress,
-    filled_with_means,
-    signs_of,
-)
+from ._fits import Progress, filled_with_means, signs_of
 from ._fitted import FittedFactors
 from ._gaussian import LOG_2_PI, FactorGaussian
 from ._profile import describe, least_shared_noise
