@@ -23,6 +23,8 @@ CHUNK = 1000
 # share of the training that is done by then. An entry is all that a new one needs (but
 # for its name in docstrings): every estimator checks its parameter against these names.
 SCHEDULES = {"constant": np.ones_like, "linear": lambda done: 1.0 - done}
+# What `Run.epoch` enters in the history of any machine.
+ENTRIES = "learning_rate", "seconds", "weight_norm"
 
 
 def refuse_early_stopping(estimator):

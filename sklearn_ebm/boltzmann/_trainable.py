@@ -19,6 +19,7 @@ from .._parameters import Interval, PairOf, StrOptions, check_parameters
 from .._stopping import Stopping
 from .._tempering import TemperedChains
 from .._training import (
+    ENTRIES,
     SCHEDULES,
     Division,
     Run,
@@ -339,7 +340,7 @@ class Trainable(CallbackSupportMixin, TransformerMixin):
         }
         self._sampling_key, self._sampling_step = random_key(rng), 0
         self.n_iter_ = 0
-        self.history_ = {"learning_rate": [], "seconds": [], "weight_norm": []}
+        self.history_ = {name: [] for name in ENTRIES}
         self.__dict__.pop("h_samples_", None)
         return division
 

@@ -12,6 +12,7 @@ from .._parameters import check_parameters
 from .._rows import Rows
 from .._stopping import Stopping
 from .._training import (
+    ENTRIES,
     KnownDivision,
     Run,
     mean_with,
@@ -49,10 +50,10 @@ from ._visible_scales import column_variances
 # Learning rate and momentum along the gradient of p(y|v), which is exact; and the rate
 # of chains, beyond which momentum must not take the steps of the generative part.
 RATE, MOMENTUM, RATE_OF_CHAINS = 0.1, 0.9, 0.2
+# What the kernel adds to the history of an epoch, of the rows with labels it has seen.
+SEEN_ENTRIES = "log_likelihood", "accuracy"
 # Weight of the generative part of the hybrid objective, of each row beside each label.
 ALPHA = 0.01
-# What is known of every epoch.
-HISTORY = ["learning_rate", "seconds", "weight_norm", "log_likelihood", "accuracy"]
 
 
 class TrainableClassifier(CallbackSupportMixin, FittedClassifier):
@@ -338,7 +339,7 @@ class TrainableClassifier(CallbackSupportMixin, FittedClassifier):
         }
         self._sampling_key, self._sampling_step = random_key(rng), 0
         self.n_iter_ = 0
-        self.history_ = {name: [] for name in HISTORY}
+        self.history_ = {name: [] for name in [*ENTRIES, *SEEN_ENTRIES]}
         self.__dict__.pop("h_samples_", None)
 
     def _first_moments(self, X, division):
