@@ -18,9 +18,11 @@ from ._unit_paths import (
     state_counts,
 )
 from ._validation import random_key
+from .layered import BITS
 from .samplers import Gibbs, ReplicaExchange
 from .samplers._draws import WARM_UP_JUMPS
-from .samplers._paths import BITS, annealing_path, base_layer, layers_of
+from .samplers._models import base_layer, layers_of
+from .samplers._paths import annealing_path
 
 # 2 ** 26 states of 1000 units take about a minute a core.
 MOST_ENUMERATED = 26

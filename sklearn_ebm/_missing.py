@@ -25,7 +25,7 @@ from ._unit_paths import binary_digits, enumerate_states, state_counts
 from ._units import Kind, Wanted, evaluate
 from ._validation import dense, refuse_unseen
 from .samplers import Chains, Gibbs
-from .samplers._paths import base_layer
+from .samplers._models import base_layer
 from .units import are, as_unit, kinds_by_column
 
 # Mean-field steps; a fixed number, so that rows do not depend on each other.

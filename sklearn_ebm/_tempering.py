@@ -12,7 +12,7 @@ from scipy.special import logit
 from ._ais import Path, exchange
 from ._gibbs import Purpose, half_sweep
 from ._rows import Rows
-from .samplers._paths import LEAST_RATE
+from .samplers._models import LEAST_RATE
 from .samplers._swaps import evened, swap_rates, swap_sums
 
 # So many sweeps lie between two moves of the temperatures: with a single ensemble

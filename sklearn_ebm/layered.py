@@ -19,6 +19,8 @@ from .units import (
 
 __all__ = ["Layered"]
 
+# The units of two layers that have kernels of their own.
+BITS = "bernoulli", "bernoulli"
 # Directions that are tried where units are rectified, and for how long.
 N_AXES, N_ROUNDS = 10, 30
 TINY = np.finfo(float).tiny

@@ -17,8 +17,9 @@ from ._validation import (
     naming,
     random_generator,
 )
-from .layered import Layered
-from .samplers._paths import BITS, check_betas, layered_of, layers_of, two_layers
+from .layered import BITS, Layered
+from .samplers._models import layered_of, layers_of, two_layers
+from .samplers._paths import check_betas
 
 __all__ = [
     "LogLikelihood",

@@ -15,7 +15,7 @@ from ._log_z import can_enumerate
 from ._validation import check_count, dense
 from .likelihood import LogPartition, log_partition
 from .samplers import Gibbs
-from .samplers._paths import layered_of, layers_of
+from .samplers._models import layered_of, layers_of
 
 __all__ = ["AnnealingDisplay", "FiltersDisplay", "SamplesDisplay", "TrainingDisplay"]
 

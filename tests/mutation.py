@@ -2094,7 +2094,7 @@ MUTATIONS = [
     ),
     Mutation(
         "samples start near the last few rows of the training only",
-        "samplers/_paths.py",
+        "samplers/_models.py",
         '[~state["of_rows"]], state["seen"]',
         '[~state["of_rows"]], state["seen"][-40:]',
         tests=("tests/test_sampling.py",),

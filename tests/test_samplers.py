@@ -38,7 +38,7 @@ from sklearn_ebm.samplers import (
     r_hat,
     sample_chains,
 )
-from sklearn_ebm.samplers._paths import layers_of, two_layers
+from sklearn_ebm.samplers._models import layers_of, two_layers
 from sklearn_ebm.units import (
     Categorical,
     Gaussian,

@@ -26,7 +26,7 @@ from sklearn_ebm._machines import Machine
 from sklearn_ebm._missing import fill_exactly
 from sklearn_ebm.likelihood import free_energy, log_partition, ratio_matching
 from sklearn_ebm.samplers import Gibbs, ReplicaExchange, impute
-from sklearn_ebm.samplers._paths import layered_of, row_fields
+from sklearn_ebm.samplers._models import layered_of, row_fields
 from sklearn_ebm.units import Categorical
 
 

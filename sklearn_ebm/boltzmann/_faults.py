@@ -11,7 +11,7 @@ from .._units import Kind
 from .._validation import dense, title
 from .._warning import warn
 from ..likelihood import log_partition
-from ..samplers._paths import LEAST_RATE
+from ..samplers._models import LEAST_RATE
 from ..units import are, as_unit, kinds_by_column, kinds_of, with_gaussian
 from ._visible_scales import bias_for, column_variances
 

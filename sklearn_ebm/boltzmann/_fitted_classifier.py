@@ -18,9 +18,8 @@ from .._validation import (
     check_states,
     dense,
 )
-from ..layered import Layered
+from ..layered import BITS, Layered
 from ..samplers import Chains, Gibbs
-from ..samplers._paths import BITS
 from ..units import Categorical
 from ._labels import codes_of
 from ._predicted_labels import PredictedLabels

@@ -8,7 +8,7 @@ from .._deep_machines import DeepMachine
 from .._transformer import Transformer
 from .._validation import check_restored, check_states, dense
 from ..layered import Layered, side_by_side
-from ..samplers._paths import LEAST_RATE
+from ..samplers._models import LEAST_RATE
 from ..units import as_unit
 from ._columns import all_bits
 from ._faults import warn_of_excess_probability

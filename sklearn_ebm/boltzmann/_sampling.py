@@ -23,7 +23,7 @@ from .._validation import (
 )
 from ..samplers import Gibbs
 from ..samplers._draws import IMPUTING_METHODS, SPARE_STEPS, check_method, draw, fill_in
-from ..samplers._paths import layers_of
+from ..samplers._models import layers_of
 
 # A model has random keys for its training and for its draws. Where either needs a
 # second sequence, its key is the first one ^ one of these numbers.

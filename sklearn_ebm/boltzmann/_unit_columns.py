@@ -18,7 +18,7 @@ from .._validation import (
     title,
 )
 from .._warning import warn
-from ..samplers._paths import LEAST_RATE
+from ..samplers._models import LEAST_RATE
 from ..units import BY_NAME, Unit, are, check_pair, kinds_of, with_gaussian
 from ._columns import Columns
 from ._structure import as_made

@@ -20,9 +20,10 @@ from .._validation import (
     dense,
     random_key,
 )
+from ..layered import BITS
 from ..units import as_unit, check_blocks
 from ._jumps import jumps_of
-from ._paths import BITS, base_layer, base_rates, components_of, layers_of
+from ._models import base_layer, base_rates, components_of, layers_of
 
 # What values units of a kind can have: in words, and as a test. Every kind needs an
 # entry, as nothing else refuses wrong conditions.

@@ -16,10 +16,11 @@ from .._validation import (
     naming,
     random_key,
 )
+from ..layered import BITS
 from ..units import as_unit, check_blocks
 from ._chains import Chains, Gibbs
 from ._exchange import ReplicaExchange
-from ._paths import BITS, layers_of, two_layers
+from ._models import layers_of, two_layers
 
 SAMPLING_METHODS = "gibbs", "tempering", "langevin"
 # Jumps in the middle of a warm-up, one after the other. Where modes lie far apart, each

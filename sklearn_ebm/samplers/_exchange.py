@@ -15,7 +15,8 @@ from .._validation import (
     random_key,
 )
 from ._chains import check_state, same_rows
-from ._paths import annealing_path, base_rates, check_betas
+from ._models import base_rates
+from ._paths import annealing_path, check_betas
 from ._swaps import evened, swap_rates, swap_sums
 
 

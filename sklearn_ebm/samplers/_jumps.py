@@ -11,7 +11,7 @@ from .._products import product
 from .._units import Wanted, evaluate
 from .._validation import dense
 from ..units import as_unit
-from ._paths import layers_of, row_fields
+from ._models import layers_of, row_fields
 
 
 def jumps_of(model):
