@@ -16,7 +16,7 @@ from quality_sampling import blobs, digits
 
 from data import patterns
 from sklearn_ebm import BernoulliRBM, DBMTransformer, GaussianRBM
-from sklearn_ebm._log_z import can_enumerate
+from sklearn_ebm._enumeration import can_enumerate
 from sklearn_ebm.boltzmann import _normaliser
 from sklearn_ebm.likelihood import log_partition
 

@@ -1,22 +1,13 @@
-"""Log Z, the logarithm of a partition function: enumerated, annealed, tempered."""
+"""Log Z, the logarithm of a partition function, estimated: annealed, tempered."""
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp
 
 from ._ais import anneal
-from ._gibbs import Layer
 from ._machines import Machine
 from ._pacer import Pacer
-from ._panels import Panels
-from ._rows import Rows
-from ._scores import score_rows
-from ._unit_paths import (
-    UnitPath,
-    binary_digits,
-    log_z_by_enumeration,
-    state_counts,
-)
+from ._unit_paths import UnitPath
 from ._validation import random_key
 from .layered import BITS
 from .samplers import Gibbs, ReplicaExchange
@@ -24,12 +15,6 @@ from .samplers._draws import WARM_UP_JUMPS
 from .samplers._models import base_layer, layers_of
 from .samplers._paths import annealing_path
 
-# 2 ** 26 states of 1000 units take about a minute a core.
-MOST_ENUMERATED = 26
-# The same for units other than Bernoulli ones.
-MOST_STATE_BITS = 20
-# States (as a power of two) that are scored at a time.
-BLOCK_BITS = 16
 # Temperatures of an ensemble that exchanges them: enough for 500 hidden units.
 N_TEMPERATURES = 20
 # Sweeps before a reverse run, as a share of its length and at least.
@@ -37,52 +22,6 @@ TEMPERED_SHARE, LEAST_TEMPERED = 0.1, 100
 # Stretches of a tempered run that its standard error is found from; every other sweep
 # tries to swap, so that a stretch needs several.
 N_STRETCHES, LEAST_SWEEPS = 10, 40
-
-
-# ---- Exactly ----
-
-
-def enumerated(layers):
-    """Log Z of a folded machine, by enumeration of the states of a layer."""
-    if layers.units == BITS:
-        return _of_bits(layers)
-    if not can_enumerate(layers):
-        raise ValueError(
-            f"Neither layer has at most 2^{MOST_STATE_BITS} states, which could be "
-            "enumerated. log_partition(model, 'ais') estimates log Z instead."
-        )
-    return log_z_by_enumeration(layers)
-
-
-def can_enumerate(layers):
-    """Whether a layer of a folded machine is small enough for that."""
-    most = MOST_ENUMERATED if layers.units == BITS else MOST_STATE_BITS
-    return min(state_counts(layers)) <= 2**most
-
-
-def _of_bits(layers):
-    """Logarithm of the sum over both layers, the smaller one by enumeration."""
-    if len(layers.biases[0]) < len(layers.biases[1]):
-        layers = layers.reversed()
-    n_units = len(layers.biases[1])
-    if n_units > MOST_ENUMERATED:
-        raise ValueError(
-            f"The smaller layer has {n_units} units: more than the "
-            f"{MOST_ENUMERATED} whose states can be enumerated. "
-            "log_partition(model, 'ais') estimates log Z instead."
-        )
-    weights = np.asarray(layers.weights[0], dtype=np.float64)
-    # Seen from above, the lower layer is the hidden one.
-    layer = Layer(Panels.from_columns(weights), layers.biases[0])
-    low = min(n_units, BLOCK_BITS)
-    states = np.empty((2**low, n_units), dtype=bool)
-    states[:, :low] = binary_digits(np.arange(2**low), low)
-    sums = []
-    for high in range(2 ** (n_units - low)):
-        states[:, low:] = binary_digits(np.array([high]), n_units - low)
-        rows = Rows(states.astype(np.float64))
-        sums.append(logsumexp(-score_rows(rows, layer, layers.biases[1])))
-    return float(logsumexp(sums))
 
 
 # ---- Annealed importance sampling ----

@@ -17,11 +17,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import softmax
 
+from ._enumeration import binary_digits, enumerate_states, state_counts
 from ._gibbs import half_sweep
 from ._machines import Machine, unit_normalisers, weighted_sums
 from ._products import product
 from ._rows import Rows
-from ._unit_paths import binary_digits, enumerate_states, state_counts
 from ._units import Kind, Wanted, evaluate
 from ._validation import dense, refuse_unseen
 from .samplers import Chains, Gibbs

@@ -1,7 +1,6 @@
-"""Partition functions of machines with units of any kind.
+"""Paths of machines with units of any kind, from independent visible units to a model.
 
-Exactly, by enumeration of a layer; or along a path from independent visible units to
-the model, on which at inverse temperature beta a row v has
+At inverse temperature beta a row v has
 
     log p(v) = (1 - beta) (a.v - A(v)) + beta (b.v - U(v))
                + log sum_h exp(beta h.(c + W'v) - V(h)) + const,
@@ -9,80 +8,13 @@ the model, on which at inverse temperature beta a row v has
 where a and A belong to the independent units, and b, U, c, V and W to the model.
 """
 
-from itertools import product as combinations
-
 import numpy as np
-from scipy.special import logsumexp
 
 from ._gibbs import Purpose
 from ._machines import Machine, weighted_sums
 from ._products import product
-from ._units import Kind, Wanted, evaluate
+from ._units import Wanted, evaluate
 from .units import as_unit, with_gaussian
-
-# Rows of states that are scored at a time.
-BLOCK = 2**12
-
-
-def n_states(unit, n_units):
-    """Number of states of a layer; infinite if any unit has infinitely many."""
-    total = 1
-    # (Not with NumPy's integers, which overflow in silence.)
-    for kind, n, size in unit._groups(int(n_units)):
-        if kind in (Kind.BERNOULLI, Kind.SPIN):
-            total *= 2**n
-        elif kind == Kind.CATEGORICAL:
-            total *= size ** (n // size)
-        else:
-            return np.inf
-    return total
-
-
-def state_counts(layers):
-    """Numbers of states of the layers of a model."""
-    return [
-        n_states(as_unit(unit), len(bias))
-        for unit, bias in zip(layers.units, layers.biases, strict=True)
-    ]
-
-
-def enumerate_states(unit, n_units):
-    """Yield blocks of rows, all states of a layer that has finitely many."""
-    choices = []
-    for kind, n, size in unit._groups(n_units):
-        if kind == Kind.CATEGORICAL:
-            choices += [np.eye(size)] * (n // size)
-        else:
-            off = -1.0 if kind == Kind.SPIN else 0.0
-            choices += [np.array([[off], [1.0]])] * n
-    block = []
-    for parts in combinations(*choices):
-        block.append(np.concatenate(parts))
-        if len(block) == BLOCK:
-            yield np.array(block)
-            block = []
-    if block:
-        yield np.array(block)
-
-
-def binary_digits(codes, n):
-    """Tell which binary digits of some integers are 1, the lowest of n first."""
-    return (codes[:, np.newaxis] >> np.arange(n)) & 1 == 1
-
-
-def log_z_by_enumeration(layers):
-    """Logarithm of the partition function, by the states of the smaller layer."""
-    units = [as_unit(unit) for unit in layers.units]
-    sizes = state_counts(layers)
-    if sizes[0] < sizes[1]:
-        layers, units = layers.reversed(), units[::-1]
-    machine = Machine(layers, np.float64)
-    bias = np.asarray(layers.biases[1], float)
-    sums = [
-        logsumexp(weighted_sums(states, bias) + machine.down.log_partition(states))
-        for states in enumerate_states(units[1], len(bias))
-    ]
-    return float(logsumexp(sums))
 
 
 class UnitPath:

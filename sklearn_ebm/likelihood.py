@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ._enumeration import enumerated
 from ._gibbs import Layer
-from ._log_z import LEAST_SWEEPS, annealed, enumerated, tempered
+from ._log_z import LEAST_SWEEPS, annealed, tempered
 from ._machines import Machine
 from ._panels import Panels
 from ._scores import score_rows

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ._log_z import can_enumerate
+from ._enumeration import can_enumerate
 from ._validation import check_count, dense
 from .likelihood import LogPartition, log_partition
 from .samplers import Gibbs

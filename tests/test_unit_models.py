@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_limits
 import reference_units
 from common import floats
 from reference import chi_square_p_value, generator
+from sklearn_ebm._enumeration import can_enumerate
 from sklearn_ebm._gibbs import Purpose
-from sklearn_ebm._log_z import can_enumerate
 from sklearn_ebm._machines import Machine
 from sklearn_ebm._unit_paths import UnitPath
 from sklearn_ebm._units import Kind

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_ebm._unit_paths import n_states
+from sklearn_ebm._enumeration import n_states
 from sklearn_ebm._units import Kind, Units, Wanted, evaluate
 from sklearn_ebm.layered import Layered, _steepest
 from sklearn_ebm.likelihood import free_energy, log_likelihood, log_partition

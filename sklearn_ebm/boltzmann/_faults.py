@@ -4,9 +4,9 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 
+from .._enumeration import state_counts
 from .._excess import LARGEST_NORM
 from .._machines import SOME, Machine, some_rows, weighted_sums
-from .._unit_paths import state_counts
 from .._units import Kind
 from .._validation import dense, title
 from .._warning import warn

@@ -4,7 +4,7 @@ from hashlib import sha256
 
 import numpy as np
 
-from .._unit_paths import state_counts
+from .._enumeration import state_counts
 from ..likelihood import log_partition
 from ..samplers._jumps import jumps_of
 
