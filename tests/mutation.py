@@ -757,7 +757,7 @@ MUTATIONS = [
     ),
     Mutation(
         "directions counted by what rows have in common with themselves, too",
-        "boltzmann/_rates.py",
+        "boltzmann/_defaults.py",
         "total = agreement.sum() - np.trace(agreement)",
         "total = agreement.sum()",
         tests=("tests/test_unit_rbm.py",),
@@ -1917,7 +1917,7 @@ MUTATIONS = [
     ),
     Mutation(
         "rates for counts do not know how many hidden units there are",
-        "boltzmann/_rates.py",
+        "boltzmann/_defaults.py",
         "largest * max(1, n_hidden / WIDE)",
         "largest",
     ),

@@ -43,7 +43,7 @@ from sklearn_ebm import (
     RBMClassifier,
     RBMImputer,
 )
-from sklearn_ebm.boltzmann._rates import n_directions
+from sklearn_ebm.boltzmann._defaults import n_directions
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.likelihood import log_likelihood, log_partition
 from sklearn_ebm.samplers import Gibbs

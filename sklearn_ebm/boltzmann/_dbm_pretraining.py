@@ -14,7 +14,7 @@ from .._validation import title
 from ..layered import blocks, unfolded
 from ..monitoring import print_iteration
 from ..units import any_unbounded, are, as_unit
-from ._rates import CLIP, rate_of_counts, rate_shares
+from ._defaults import CLIP, rate_of_counts, rate_shares
 from ._sampling import LAYER_KEY
 from ._starts import log_odds
 from ._trainable import set_steps

@@ -13,15 +13,15 @@ from .._units import Kind
 from ..layered import blocks, connections, unfolded
 from ..units import any_unbounded, are, as_unit
 from ._dbm_pretraining import pretrain
-from ._faults import warn_of_constant_top
-from ._fitted_dbm import FittedDBM, beside
-from ._rates import (
+from ._defaults import (
     CHAINS,
     CLIP,
-    as_rows_allow,
+    epochs_as_rows_allow,
     rate_of_counts,
     rate_shares,
 )
+from ._faults import warn_of_constant_top
+from ._fitted_dbm import FittedDBM, beside
 from ._snapshot import DeepSnapshot
 from ._starts import BITS_RATE, first_draws, start_of_bits, start_of_some_bits
 from ._structure import layer_sizes, sizes_in_words, visible_in_words
@@ -208,7 +208,7 @@ class TrainableDBM(Trainable, FittedDBM):
     def _epochs_of(self, n_iter, rows):
         """Return n_iter or, if it is None, how many epochs these rows take."""
         most = EPOCHS_OF_REALS if self._sees(Kind.GAUSSIAN) else EPOCHS
-        most = as_rows_allow(most, (rows.n_rows, rows.n_columns), ROWS_A_FEATURE)
+        most = epochs_as_rows_allow(most, (rows.n_rows, rows.n_columns), ROWS_A_FEATURE)
         return epochs_of(n_iter, rows.n_rows, EPOCHS, most)
 
     def _n_epochs(self, X, rows):

@@ -25,18 +25,18 @@ from ..units import (
     kinds_of,
 )
 from ._columns import all_bits, range_of
-from ._faults import warn_of_excess_probability, warn_of_full_weights
-from ._normaliser import kept_log_z
-from ._rates import (
+from ._defaults import (
     CHAINS,
     CLIP,
-    as_rows_allow,
+    epochs_as_rows_allow,
     largest_variance,
     n_directions,
     rate_of_counts,
     rate_shares,
     steady_rate,
 )
+from ._faults import warn_of_excess_probability, warn_of_full_weights
+from ._normaliser import kept_log_z
 from ._snapshot import UnitSnapshot
 from ._starts import first_draws, start_of_some_bits, training_rows
 from ._structure import as_made, visible_in_words
@@ -545,5 +545,5 @@ class UnitsRBM(UnitColumns, TrainableRBM):
 
 def _epochs_by_default(shape, least, most, few_rows, rows_a_feature):
     """Epochs of data of this shape, where no number is given (see `EPOCHS`)."""
-    most = as_rows_allow(most, shape, rows_a_feature)
+    most = epochs_as_rows_allow(most, shape, rows_a_feature)
     return epochs_of(None, shape[0], least, most, few_rows)

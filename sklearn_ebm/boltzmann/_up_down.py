@@ -14,7 +14,7 @@ from .._machines import Way
 from .._products import product
 from .._validation import dense
 from ..units import Bernoulli, any_unbounded, with_gaussian
-from ._rates import CLIP
+from ._defaults import CLIP
 
 
 class UpDown:

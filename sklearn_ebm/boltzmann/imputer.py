@@ -21,7 +21,7 @@ from .._validation import (
 )
 from ..samplers._draws import IMPUTING_METHODS
 from ._columns import Columns, owners_of, part_of
-from ._rates import as_rows_allow
+from ._defaults import epochs_as_rows_allow
 from ._structure import as_made
 from .rbm import RBM
 
@@ -311,7 +311,7 @@ class RBMImputer(TransformerMixin, BaseEstimator):
         if self.n_iter is not None:
             return self.n_iter
         n_epochs = epochs_of(None, shape[0], *EPOCHS)
-        return max(LEAST_EPOCHS, as_rows_allow(n_epochs, shape, ROWS_A_FEATURE))
+        return max(LEAST_EPOCHS, epochs_as_rows_allow(n_epochs, shape, ROWS_A_FEATURE))
 
     def _store(self, rbm, columns, empty, seed, X):
         self.n_iter_ = 0 if rbm is None else rbm.n_iter_

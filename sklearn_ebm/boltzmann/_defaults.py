@@ -1,4 +1,4 @@
-"""How training goes where nothing is given, by what the units are."""
+"""Rates, epochs and chains where none are given, by what the units and the data are."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ STEADY, N_POWERS = 0.3, 30
 CHAINS = 100
 
 
-def as_rows_allow(n_epochs, shape, rows_a_feature):
+def epochs_as_rows_allow(n_epochs, shape, rows_a_feature):
     """Return so many epochs, or in proportion fewer where a feature has fewer rows.
 
     `shape` is that of the data.
