@@ -33,7 +33,7 @@ from ._stack import (
     recognition,
 )
 from ._structure import check_structure
-from .classifier import RBMClassifier
+from .rbm_classifier import RBMClassifier
 
 # Learning rate of the top by default: in minibatches of 20 rows, 100 epochs and a rate
 # that falls to zero, it goes as far as `RBMClassifier` does by default.
