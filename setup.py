@@ -26,6 +26,7 @@ KERNELS = [
     "_units",
     "_jumps",
     "_excess",
+    "_sparse_states",
     "_unit_trainer",
     "_sparse_codes",
     "_classifier",

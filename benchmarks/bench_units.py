@@ -9,8 +9,10 @@ figures are medians, in microseconds a minibatch.
 """
 
 import argparse
+import warnings
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_ebm import RBM
 from sklearn_ebm._openmp import effective_n_threads
@@ -19,12 +21,16 @@ from sklearn_ebm.units import Categorical
 from timing import seconds
 
 SIZES = [(64, 256, 10), (64, 256, 100), (128, 256, 100), (784, 500, 100)]
+# Of counts of which one in a hundred is not zero.
+RARE_SIZES = [(2000, 100, 100), (20000, 100, 100)]
 
 
 def data(kind, shape, rng):
     """Random rows of units of a kind."""
     if kind == "gaussian":
         return rng.normal(size=shape)
+    if kind == "rare counts":
+        return rng.integers(1, 6, shape) * (rng.random(shape) < 0.01)
     choices = rng.integers(4, size=(shape[0], shape[1] // 4))
     return np.eye(4)[choices].reshape(shape)
 
@@ -57,7 +63,7 @@ def compare(kind, unit, n_visible, n_hidden, batch_size, dtype, n_rows=2000):
         products.append(seconds(multiply))
     ours, products = (np.array(times) / n_batches * 1e6 for times in (ours, products))
     print(
-        f"{kind:12s} {n_visible:4d}x{n_hidden} batch {batch_size:3d} {dtype.__name__}"
+        f"{kind:12s} {n_visible:5d}x{n_hidden} batch {batch_size:3d} {dtype.__name__}"
         f"   {np.median(ours):8.0f} {np.median(products):8.0f} us   ratio "
         f"{np.median(ours / products):.2f}",
         flush=True,
@@ -68,12 +74,16 @@ def main():
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.parse_args()
+    # (One epoch of random rows.)
+    warnings.simplefilter("ignore", ConvergenceWarning)
     print(f"{effective_n_threads()} threads")
-    print(" " * 39 + "ours, products alone")
+    print(" " * 40 + "ours, products alone")
     for dtype in (np.float32, np.float64):
         for size in SIZES:
             compare("gaussian", "gaussian", *size, dtype)
             compare("categorical", Categorical(4), *size, dtype)
+        for size in RARE_SIZES:
+            compare("rare counts", "poisson", *size, dtype)
 
 
 if __name__ == "__main__":

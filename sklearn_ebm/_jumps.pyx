@@ -46,7 +46,7 @@ from libc.string cimport memcpy
 from ._gibbs cimport DRAW_CHOICE, DRAW_JUMP
 from ._openmp cimport bound
 from ._panels cimport address, aligned
-from ._products cimport multiply
+from ._products cimport multiply_shared
 from ._simd cimport PANEL_BYTES, random_words, select_leaves
 from ._units cimport Kind, Noise, row_draws, row_log_partition
 
@@ -55,8 +55,6 @@ ctypedef fused real:
     double
 
 cdef enum:
-    # States whose products are found together.
-    ROWS = 64
     # Minibatches between two jumps, at most, where they succeed and where all fail.
     LONG_WAIT = 64
     LONGEST_WAIT = 512
@@ -255,18 +253,12 @@ cdef class Jumps:
 
     cdef void take_products(self, int thread, int team) noexcept nogil:
         """Find products of the chains' states and of proposals with fields of rows."""
-        cdef Py_ssize_t width = self.h_bytes // self.itemsize, n = 2 * self.n_chains
-        cdef Py_ssize_t n_blocks = (n + ROWS - 1) // ROWS, block, first
-        for block in range(
-            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
-        ):
-            first = block * ROWS
-            multiply(
-                self.itemsize, False, True, min(ROWS, n - first), self.n_rows,
-                self.hidden.n_units, 1.0, self.states + first * self.h_bytes, width,
-                self.fields, width, 0.0, self.products + first * POOL * self.itemsize,
-                POOL,
-            )
+        cdef int width = <int> (self.h_bytes // self.itemsize)
+        multiply_shared(
+            thread, team, self.itemsize, True, 2 * self.n_chains, self.n_rows,
+            self.hidden.n_units, 1.0, self.states, width, self.fields, width,
+            self.products, POOL,
+        )
 
     cdef void choose(
         self, const char *hidden_bias, uint64_t key, uint64_t step, int thread, int team

@@ -25,14 +25,18 @@ cdef enum:
     COLUMNS = 256
     # Blocks are as even as they can be in multiples of this.
     GRAIN = 16
+    # Bytes of a row of a tile of any leaf; and how many tiles a thread must have beside
+    # each other for threads to share columns about evenly.
+    TILE = 192
+    MANY_TILES = 4
     # Multiplications that are worth a second thread (some ten microseconds), and those
     # that are where nobody times it: on a busy machine it comes ten milliseconds late.
     LEAST_WORK = 1000000
     LEAST_UNTIMED_WORK = 20000000
 
-# Sparse rows of which a smaller share is not zero are multiplied by lists. (From 784
-# columns and 50 units to 20000 and 200 these take less time than a dense copy and its
-# product, and up to twice that share mostly.)
+# Rows of which a smaller share is not zero are multiplied by lists. (From 784 columns
+# and 50 units to 20000 and 200 these take less time than a dense copy and its product,
+# and up to twice that share mostly.)
 cdef double FEW = 0.05
 
 ctypedef fused real:
@@ -71,6 +75,37 @@ cdef void multiply(
         dgemm(
             &tb, &ta, &n, &m, &k, &alpha, <double *> b, &b_stride, <double *> a,
             &a_stride, &beta, <double *> c, &c_stride,
+        )
+
+
+cdef void multiply_shared(
+    int thread, int team, int itemsize, bint b_turned, int m, int n, int k,
+    double alpha, const char *a, int a_stride, const char *b, int b_stride, char *c,
+    int c_stride,
+) noexcept nogil:
+    """c = alpha a b like `multiply`: the part of it that is this thread's of a team.
+
+    Leaves give the same bits whatever the parts: rows of c, or columns if these are
+    many, as then no two threads pack the same of b. Those of BLAS are the same blocks
+    of columns for any team.
+    """
+    cdef int width = TILE // itemsize, first = 0, last = m, n_parts, part, start
+    if select_leaves(itemsize).multiply == NULL:
+        width = COLUMNS
+    elif n < MANY_TILES * width * team:
+        first, last = bound(m, thread, team), bound(m, thread + 1, team)
+        width, thread, team = n, 0, 1
+    n_parts = (n + width - 1) // width
+    for part in range(
+        bound(n_parts, thread, team), bound(n_parts, thread + 1, team)
+    ):
+        start = part * width
+        multiply(
+            itemsize, False, b_turned, last - first, min(width, n - start), k, alpha,
+            a + <Py_ssize_t> first * a_stride * itemsize, a_stride,
+            b + <Py_ssize_t> start * (b_stride if b_turned else 1) * itemsize,
+            b_stride, 0.0,
+            c + (<Py_ssize_t> first * c_stride + start) * itemsize, c_stride,
         )
 
 

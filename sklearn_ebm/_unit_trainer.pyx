@@ -36,9 +36,10 @@ from ._mean_field cimport ROWS, MeanField
 from ._minibatches cimport Minibatches, Place, share_in_average
 from ._openmp cimport bound, team_barrier
 from ._panels cimport address, aligned
-from ._products cimport multiply
+from ._products cimport multiply, multiply_shared
 from ._rows cimport RowBlock, Rows
 from ._simd cimport PANEL_BYTES, ActiveRows, RowUpdate, select_leaves
+from ._sparse_states cimport SparseStates
 from ._units cimport Kind, Noise, Units, row_draws, row_log_partition, row_means
 
 from ._openmp import effective_n_threads
@@ -104,7 +105,7 @@ cdef class UnitTrainer(Minibatches):
     cdef public double l1_decay, max_norm, offset_rate
     cdef public double sparsity_target, sparsity_cost, clip, keep
     cdef public bint nesterov, unbounded
-    cdef bint averaging, moving, any_gaussian, placed
+    cdef bint averaging, moving, any_gaussian, placed, shifted
     cdef Units visible, hidden
     cdef MeanField field
     cdef Excess excess
@@ -123,8 +124,10 @@ cdef class UnitTrainer(Minibatches):
     cdef char *gradient
     # Rows of data, then of chains: visible states, the same over variances, hidden
     # means; and hidden states of the chains, and visible ones if they are `placed`.
+    # The first two are the same where no visible unit is Gaussian.
     cdef char *states
     cdef char *seen
+    cdef SparseStates lists
     cdef char *means
     cdef char *chains_
     cdef char *places_
@@ -191,6 +194,8 @@ cdef class UnitTrainer(Minibatches):
             raise ValueError("rows and mean field do not make the visible units")
         self.up_scale, self.down_scale = up_scale, down_scale
         self.memory = {}
+        gaussian = visible.of_kind(Kind.GAUSSIAN)
+        self.any_gaussian = gaussian.any()
         self._allocate()
         self._connect(connected)
         self._set("weights", np.asarray(components).T)
@@ -199,15 +204,14 @@ cdef class UnitTrainer(Minibatches):
         self._vector("variance")[:] = np.exp(np.asarray(log_variance, float))
         self._vector("visible_offset")[:] = visible_offset
         self._vector("hidden_offset")[:] = hidden_offset
-        gaussian = visible.of_kind(Kind.GAUSSIAN)
         self._vector("gaussian")[:] = gaussian
-        self.any_gaussian = gaussian.any()
         # (Units that rows do not have are taken as they are, at the full rate.)
         self._row("inverse_row", self.n_visible)[:] = 1
         self._vector("rate_shares")[:] = 1
         given = slice(self.n_given)
         self._row("shift_row", self.n_visible)[given] = shift
         self._row("inverse_row", self.n_visible)[given] = 1 / np.asarray(scale)
+        self.shifted = np.any(shift) or np.any(np.not_equal(scale, 1))
         self._vector("learned")[given] = learned
         self._vector("data_variance")[given] = data_variance
         self._vector("rate_shares")[given] = rate_shares
@@ -228,7 +232,12 @@ cdef class UnitTrainer(Minibatches):
         self.weights = self._bytes("weights", D * self.h_bytes)
         self.gradient = self._bytes("gradient", D * self.h_bytes)
         self.states = self._bytes("states", (n + m) * self.v_bytes)
-        self.seen = self._bytes("seen", (n + m) * self.v_bytes)
+        self.seen = self.states
+        if self.any_gaussian:
+            self.seen = self._bytes("seen", (n + m) * self.v_bytes)
+        self.lists = SparseStates(
+            n + m, D, self.dtype, not self.any_gaussian and self.up_scale == 1
+        )
         self.means = self._bytes("means", (n + m) * self.h_bytes)
         self.chains_ = self._bytes("chains", m * self.h_bytes)
         self.places_ = self._bytes("places", m * self.v_bytes)
@@ -262,7 +271,8 @@ cdef class UnitTrainer(Minibatches):
             "partial", (D // VISIBLE_BLOCK + 1) * 3 * self.h_bytes
         )
         self.scratch_size = max(
-            self.visible.room(self.leaves), self.hidden.room(self.leaves)
+            self.visible.room(self.leaves), self.hidden.room(self.leaves),
+            self.lists.room(n + m, VISIBLE_BLOCK),
         )
         if self.field is not None:
             self.field.point(self.c_row, self.b_row + self.n_given * self.itemsize)
@@ -479,6 +489,7 @@ cdef class UnitTrainer(Minibatches):
         cdef Py_ssize_t r, i
         cdef int32_t k
         cdef ActiveRows active
+        cdef bint sparse = True
         cdef real *x
         cdef const real *shift = <const real *> self.shift_row
         cdef const real *inverse = <const real *> self.inverse_row
@@ -495,9 +506,10 @@ cdef class UnitTrainer(Minibatches):
             else:
                 # (Real values may have come where all were 0 or 1.)
                 self.rows.write(self.order[first + r], <char *> x)
-            for i in range(self.n_visible):
-                x[i] = (x[i] - shift[i]) * inverse[i]
-            self._see(r, kind)
+            if self.shifted:
+                for i in range(self.n_visible):
+                    x[i] = (x[i] - shift[i]) * inverse[i]
+            sparse = self._see(r, sparse, kind)
 
     cdef void _settle(
         self, Py_ssize_t n, int thread, int team, real kind
@@ -505,6 +517,7 @@ cdef class UnitTrainer(Minibatches):
         """Mean-field means of the visible units that n rows do not have."""
         cdef Py_ssize_t first = bound(n, thread, team), last, r
         cdef Py_ssize_t stop = bound(n, thread + 1, team)
+        cdef bint sparse = True
         while first < stop:
             last = min(stop, first + ROWS)
             self.field.settle_block(
@@ -514,34 +527,33 @@ cdef class UnitTrainer(Minibatches):
                 self.scratch + thread * self.scratch_size,
             )
             for r in range(first, last):
-                self._see(r, kind)
+                sparse = self._see(r, sparse, kind)
             first = last
 
-    cdef void _see(self, Py_ssize_t r, real kind) noexcept nogil:
-        """A row of visible states as the hidden units see it."""
+    cdef bint _see(self, Py_ssize_t r, bint sparse, real kind) noexcept nogil:
+        """A row of visible states as the hidden units see it; whether it is sparse.
+
+        sparse : whether the row before it was. If not, this one is not even looked at:
+            only if all rows are sparse is any dealt with by its list.
+        """
         cdef real *x = <real *> (self.states + r * self.v_bytes)
         cdef real *y = <real *> (self.seen + r * self.v_bytes)
         cdef const real *precision = <const real *> self.precision_row
         cdef Py_ssize_t i
-        for i in range(self.n_visible):
-            y[i] = x[i] * precision[i]
+        if self.any_gaussian:
+            for i in range(self.n_visible):
+                y[i] = x[i] * precision[i]
+        return sparse and self.lists.list_row(r, <char *> x)
 
     cdef void _take_fields(
         self, const char *hidden, Py_ssize_t m, char *out, int thread, int team
     ) noexcept nogil:
         """Fields of the visible units of m chains, less biases and times variances."""
-        cdef Py_ssize_t D = self.n_visible, n_blocks, block, at
-        n_blocks = (D + UNITS_BLOCK - 1) // UNITS_BLOCK
-        for block in range(
-            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
-        ):
-            at = block * UNITS_BLOCK
-            multiply(
-                self.itemsize, False, True, m, min(UNITS_BLOCK, D - at), self.n_hidden,
-                self.down_scale, hidden, self.h_bytes // self.itemsize,
-                self.weights + at * self.h_bytes, self.h_bytes // self.itemsize, 0.0,
-                out + at * self.itemsize, self.v_bytes // self.itemsize,
-            )
+        multiply_shared(
+            thread, team, self.itemsize, True, m, self.n_visible, self.n_hidden,
+            self.down_scale, hidden, self.h_bytes // self.itemsize, self.weights,
+            self.h_bytes // self.itemsize, out, self.v_bytes // self.itemsize,
+        )
 
     cdef void _jump(
         self, Py_ssize_t n, Py_ssize_t m, int thread, int team, real kind
@@ -607,6 +619,7 @@ cdef class UnitTrainer(Minibatches):
         # mean + keep (v - mean) + fresh (draw - mean).
         cdef double keep = self.keep if self.placed else 0
         cdef double fresh = sqrt(1 - keep * keep), mean
+        cdef bint sparse = True
         cdef Noise noise
         noise.key, noise.step, noise.purpose = self.key, step, DRAW_VISIBLE
         for r in range(bound(m, thread, team), bound(m, thread + 1, team)):
@@ -631,7 +644,7 @@ cdef class UnitTrainer(Minibatches):
                         row[i] = <real> (fresh * row[i] + place[i])
             if self.keep:
                 memcpy(place, row, self.v_bytes)
-            self._see(n + r, kind)
+            sparse = self._see(n + r, sparse, kind)
         team_barrier()
 
     cdef void _up(
@@ -642,31 +655,30 @@ cdef class UnitTrainer(Minibatches):
 
         To begin with the data (DRAW_DATA), of the first n.
         """
-        cdef Py_ssize_t H = self.n_hidden, n_blocks, block, at, r, j
+        cdef Py_ssize_t H = self.n_hidden, n_rows = stop - start, r, j
+        cdef Py_ssize_t first = start + bound(n_rows, thread, team)
+        cdef Py_ssize_t last = start + bound(n_rows, thread + 1, team)
+        cdef int stride = self.h_bytes // sizeof(real)
         cdef real *row
         cdef real *drawn
         cdef const real *c = <const real *> self.c_row
         cdef Noise noise
         cdef char *room = self.scratch + thread * self.scratch_size
-        n_blocks = (H + UNITS_BLOCK - 1) // UNITS_BLOCK
-        for block in range(
-            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
-        ):
-            at = block * UNITS_BLOCK
-            multiply(
-                sizeof(real), False, False, stop - start, min(UNITS_BLOCK, H - at),
-                self.n_visible, self.up_scale, self.seen + start * self.v_bytes,
-                self.v_bytes // sizeof(real), self.weights + at * sizeof(real),
-                self.h_bytes // sizeof(real), 0.0,
-                self.means + start * self.h_bytes + at * sizeof(real),
-                self.h_bytes // sizeof(real),
+        if self.lists.has(start, stop):
+            self.lists.multiply(
+                first, last, H, self.weights, stride, self.means + first * self.h_bytes,
+                stride,
+            )
+        else:
+            multiply_shared(
+                thread, team, sizeof(real), False, n_rows, H, self.n_visible,
+                self.up_scale, self.seen + start * self.v_bytes,
+                self.v_bytes // sizeof(real), self.weights, stride,
+                self.means + start * self.h_bytes, stride,
             )
         team_barrier()
         noise.key, noise.step, noise.purpose = self.key, step, purpose
-        for r in range(
-            start + bound(stop - start, thread, team),
-            start + bound(stop - start, thread + 1, team),
-        ):
+        for r in range(first, last):
             row = <real *> (self.means + r * self.h_bytes)
             for j in range(H):
                 row[j] += c[j]
@@ -689,6 +701,7 @@ cdef class UnitTrainer(Minibatches):
         cdef Py_ssize_t D = self.n_visible, n_blocks, block, r, j, start, stop, at
         cdef real *row
         cdef double part, x
+        cdef bint sparse = self.lists.has(0, n + m)
         start = bound(self.h_panels, thread, team)
         stop = bound(self.h_panels, thread + 1, team)
         at = start * PANEL_BYTES
@@ -716,6 +729,11 @@ cdef class UnitTrainer(Minibatches):
             for r in range(n + m):
                 row = <real *> (self.states + r * self.v_bytes)
                 part = 1.0 / n if r < n else -1.0 / m
+                if sparse:
+                    self.lists.add(r, start, stop, part, self.visible_change)
+                    if r < n:
+                        self.lists.add(r, start, stop, part, self.visible_mean)
+                    continue
                 for j in range(start, stop):
                     self.visible_change[j] += part * row[j]
                 if r < n:
@@ -732,6 +750,7 @@ cdef class UnitTrainer(Minibatches):
         """The step of weights, visible biases and variances, by blocks of rows."""
         cdef Py_ssize_t D = self.n_visible, n_blocks, block, i, start, stop
         cdef RowUpdate u
+        cdef bint sparse = self.lists.has(0, n + m)
         u.n_panels, u.nesterov, u.clip = self.h_panels, self.nesterov, 0
         u.hidden_change, u.hidden_offset = self.change_row, self.offset_row
         u.momentum, u.weight_decay = self.momentum, self.weight_decay
@@ -741,12 +760,20 @@ cdef class UnitTrainer(Minibatches):
             bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
         ):
             start, stop = block * VISIBLE_BLOCK, min(D, (block + 1) * VISIBLE_BLOCK)
-            multiply(
-                sizeof(real), True, False, stop - start, self.n_hidden, n + m, 1.0,
-                self.states + start * sizeof(real), self.v_bytes // sizeof(real),
-                self.means, self.h_bytes // sizeof(real), 0.0,
-                self.gradient + start * self.h_bytes, self.h_bytes // sizeof(real),
-            )
+            if sparse:
+                self.lists.multiply_turned(
+                    n + m, start, stop, self.n_hidden, self.means,
+                    self.h_bytes // sizeof(real), self.gradient + start * self.h_bytes,
+                    self.h_bytes // sizeof(real),
+                    self.scratch + thread * self.scratch_size,
+                )
+            else:
+                multiply(
+                    sizeof(real), True, False, stop - start, self.n_hidden, n + m, 1.0,
+                    self.states + start * sizeof(real), self.v_bytes // sizeof(real),
+                    self.means, self.h_bytes // sizeof(real), 0.0,
+                    self.gradient + start * self.h_bytes, self.h_bytes // sizeof(real),
+                )
             u.pull = self.partial + block * 3 * self.h_bytes
             u.by = u.pull + self.h_bytes
             memset(u.pull, 0, 3 * self.h_bytes)

@@ -1135,6 +1135,37 @@ MUTATIONS = [
         "memcpy(place, row, self.v_bytes)",
         "pass",
     ),
+    # ---- States that are mostly zero ----
+    Mutation(
+        "lists: a unit of a row is left out",
+        "_sparse_states.pyx",
+        "    return <int32_t> n\n",
+        "    return <int32_t> (n - (n > 2))\n",
+    ),
+    Mutation(
+        "lists: gradient of the rows in the order of other rows",
+        "_sparse_states.pyx",
+        "rows[begin[i]] = <uint32_t> r",
+        "rows[begin[i]] = <uint32_t> (n_rows - 1 - r)",
+    ),
+    Mutation(
+        "lists: centres of visible units without the lists of the data",
+        "_unit_trainer.pyx",
+        "self.lists.add(r, start, stop, part, self.visible_mean)",
+        "pass",
+    ),
+    Mutation(
+        "lists: the change of visible units without what chains have",
+        "_unit_trainer.pyx",
+        "self.lists.add(r, start, stop, part, self.visible_change)",
+        "self.lists.add(r, start, stop, max(part, 0), self.visible_change)",
+    ),
+    Mutation(
+        "shares of a product: every thread reads the rows of the first",
+        "_products.pyx",
+        "a + <Py_ssize_t> first * a_stride * itemsize, a_stride,",
+        "a, a_stride,",
+    ),
     # ---- The estimator's use of the kernels ----
     Mutation(
         "second Gibbs step with the bits of the first",
@@ -1620,8 +1651,8 @@ MUTATIONS = [
     Mutation(
         "deep: latent means are not seen from above",
         "_unit_trainer.pyx",
-        "for r in range(first, last):",
-        "for r in range(last, last):",
+        "for r in range(first, last):\n                sparse",
+        "for r in range(last, last):\n                sparse",
     ),
     Mutation(
         "deep: inputs that count twice, centred as if once",

@@ -60,6 +60,7 @@ class Case:
         scale=0.5,
         dtype=np.float64,
         jumps=False,
+        share=0.4,
         seed=0,
         **options,
     ):
@@ -68,7 +69,7 @@ class Case:
         n_latent = D - n_given
         gaussian = np.append(VISIBLE[visible](n_given), np.zeros(n_latent, bool))
         unit = units_for(gaussian[:n_given])
-        rows = rng.random((n_rows, n_given)) < 0.4
+        rows = rng.random((n_rows, n_given)) < share
         real = 3 * rng.normal(size=rows.shape) - 5
         self.X = np.where(gaussian[:n_given], real, rows).astype(dtype)
         even = as_unit(side_by_side((unit, "bernoulli"), (n_given, n_latent)))
@@ -79,6 +80,7 @@ class Case:
             "intercept_visible": 0.3 * rng.normal(size=D),
             "log_variance": np.where(gaussian, rng.uniform(-0.5, 0.5, D), 0),
         }
+        state["intercept_visible"][:n_given] += np.log(share / 0.4)
         state = {name: x.astype(dtype) for name, x in state.items()}
         chains = (rng.random((n_chains, H)) < 0.5).astype(dtype)
         settings = {
@@ -205,6 +207,14 @@ def test_minibatches_are_those_of_the_twin(centred, visible, sizes):
 @every_shape
 def test_every_option_does_what_the_twin_does(sizes, options):
     check_epoch(Case(sizes, **options))
+
+
+@pytest.mark.parametrize("sizes", [(450, 7, 4), (450, 5, 4, 3)], ids=str)
+def test_rows_that_are_mostly_zero(sizes):
+    case = Case(sizes, share=0.01, scale=0.1, jumps=True, momentum=0.5)
+    # (Latent means count as well.)
+    assert case.X.sum(axis=1).max() + sum(sizes[2::2]) < 0.05 * sum(sizes[::2])
+    check_epoch(case)
 
 
 @every_shape

@@ -110,6 +110,8 @@ class Case:
         csr=False,
         jumps=False,
         shares=False,
+        rare=0.0,
+        dense=None,
         seed=0,
         sizes=(N_VISIBLE, N_HIDDEN),
         **options,
@@ -123,16 +125,16 @@ class Case:
         if D != N_VISIBLE:
             self.gaussian = gaussian = np.full(D, unit.kind == Kind.GAUSSIAN)
             self.learned = gaussian & learns
-            self.X = unit.sample(
-                rng.normal(size=(n_rows, D)), random_state=rng_seed(rng)
-            )
-            self.X = self.X.astype(dtype)
+            fields = rng.normal(size=(n_rows, D)) - rare
+            if dense:
+                fields[::dense] += rare
+            self.X = unit.sample(fields, random_state=rng_seed(rng)).astype(dtype)
         else:
             self.X = data_for(unit, n_rows, rng, dtype)
         state = {
             "components": scale * rng.normal(size=(H, D)),
             "intercept_hidden": 0.3 * rng.normal(size=H),
-            "intercept_visible": 0.3 * rng.normal(size=D),
+            "intercept_visible": 0.3 * rng.normal(size=D) - rare,
             "log_variance": np.where(gaussian, rng.uniform(-0.5, 0.5, D), 0),
         }
         state = {name: x.astype(dtype) for name, x in state.items()}
@@ -306,6 +308,29 @@ def test_layers_of_any_size(sizes):
             unit, Spin(), sizes=sizes, scale=0.02, momentum=0.5, max_norm=0.2, clip=0.1
         )
         check_epoch(case)
+
+
+@pytest.mark.parametrize("visible", [Poisson(), Bernoulli(), Categorical(50)], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"csr": True, "jumps": True, "batch_size": 3},
+        {"n_chains": None, "n_gibbs_steps": 2},
+        {"hidden": "gaussian", "n_gibbs_steps": 2, **ALL_OPTIONS},
+        # Of some minibatches, rows are mostly zero; or chains alone.
+        {"dense": 7},
+        {"dense": 1, "n_chains": 9},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("n_hidden", [3, 75])
+def test_rows_that_are_mostly_zero(visible, options, n_hidden):
+    options = {"hidden": "bernoulli", "scale": 0.03, "rare": 4.5, **options}
+    case = Case((visible, False), sizes=(450, n_hidden), **options)
+    if "dense" not in options:
+        assert np.mean(case.X != 0, axis=1).max() < 0.05
+    check_epoch(case)
 
 
 @pytest.mark.parametrize("visible, hidden", PAIRS)
@@ -732,17 +757,34 @@ def large(seed=0, hidden="relu", **options):
     )  # fmt: skip
 
 
+def large_and_rare(**options):
+    return Case(
+        (Poisson(), False), "bernoulli", sizes=(900, 140), n_rows=300, batch_size=60,
+        n_chains=70, scale=0.01, rare=4.5, momentum=0.5, dtype=np.float32, **options,
+    )  # fmt: skip
+
+
 @pytest.mark.skipif(not openmp_enabled(), reason="built without OpenMP")
 @pytest.mark.parametrize(
-    "options", [{}, {"keep": 0.4}, {"hidden": "bernoulli", "jumps": True}], ids=str
+    "options",
+    [
+        {},
+        {"keep": 0.4},
+        {"hidden": "bernoulli", "jumps": True},
+        {"make": large_and_rare},
+        {"make": large_and_rare, "jumps": True, "dense": 50},
+    ],
+    ids=str,
 )
 def test_same_bits_on_any_number_of_threads_and_cuts(options, monkeypatch):
     # As many threads as are allowed, not as there are cores.
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     found = []
+    options = dict(options)
+    make = options.pop("make", large)
     for n_threads, pieces in [(1, 1), (2, 1), (5, 1), (1, 15), (2, 4), (3, 7)]:
         with threadpool_limits(n_threads):
-            case = large(**options)
+            case = make(**options)
             case.trainer.unbounded = True
             case.trainer.start_average()
             assert case.trainer.n_threads == n_threads
