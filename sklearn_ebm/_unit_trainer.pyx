@@ -49,8 +49,8 @@ ctypedef fused real:
     double
 
 cdef enum:
-    # Units of a layer that are worked on together in a product.
-    UNITS_BLOCK = 256
+    # Visible units whose means over rows are found together.
+    UNITS_BLOCK = 64
     # Visible units whose gradient is found together.
     VISIBLE_BLOCK = 128
     # Multiplications of a minibatch that are worth a second thread.
@@ -139,7 +139,7 @@ cdef class UnitTrainer(Minibatches):
     cdef double *h_offset
     cdef double *visible_change
     cdef double *square_change
-    # Means of data.
+    # Means over rows of data, of the units that these do not have.
     cdef double *visible_mean
     cdef double *b_velocity
     cdef double *c_velocity
@@ -699,6 +699,7 @@ cdef class UnitTrainer(Minibatches):
     ) noexcept nogil:
         """Means over rows, by panels of units; hidden means become shares of them."""
         cdef Py_ssize_t D = self.n_visible, n_blocks, block, r, j, start, stop, at
+        cdef Py_ssize_t latent
         cdef real *row
         cdef double part, x
         cdef bint sparse = self.lists.has(0, n + m)
@@ -723,6 +724,7 @@ cdef class UnitTrainer(Minibatches):
             bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
         ):
             start, stop = block * UNITS_BLOCK, min(D, (block + 1) * UNITS_BLOCK)
+            latent = max(start, self.n_given)
             for j in range(start, stop):
                 self.visible_change[j] = self.square_change[j] = 0
                 self.visible_mean[j] = 0
@@ -732,12 +734,12 @@ cdef class UnitTrainer(Minibatches):
                 if sparse:
                     self.lists.add(r, start, stop, part, self.visible_change)
                     if r < n:
-                        self.lists.add(r, start, stop, part, self.visible_mean)
+                        self.lists.add(r, latent, stop, part, self.visible_mean)
                     continue
                 for j in range(start, stop):
                     self.visible_change[j] += part * row[j]
                 if r < n:
-                    for j in range(start, stop):
+                    for j in range(latent, stop):
                         self.visible_mean[j] += part * row[j]
                 if self.any_gaussian:
                     for j in range(start, stop):

@@ -1151,7 +1151,7 @@ MUTATIONS = [
     Mutation(
         "lists: centres of visible units without the lists of the data",
         "_unit_trainer.pyx",
-        "self.lists.add(r, start, stop, part, self.visible_mean)",
+        "self.lists.add(r, latent, stop, part, self.visible_mean)",
         "pass",
     ),
     Mutation(
