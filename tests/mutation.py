@@ -1805,6 +1805,13 @@ MUTATIONS = [
         tests=("tests/test_dbn_classifier.py",),
     ),
     Mutation(
+        "units that have learned little bend where there are no rows",
+        "boltzmann/_net_starts.py",
+        "b[:] = -fields[units",
+        "b[:] = 0 * fields[units",
+        tests=("tests/test_dbn_classifier.py",),
+    ),
+    Mutation(
         "biases do not keep the means of fields that vary",
         "boltzmann/_net_starts.py",
         "b -= gain * added",

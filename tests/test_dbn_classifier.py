@@ -621,7 +621,7 @@ def test_layers_that_hardly_vary_are_made_to():
     # Of a layer, how large its weights are, and random ones: enough without these; too
     # small even with them; small; and small beside random ones that vary too much.
     sizes = list(itertools.pairwise((6, 5, 5, 5, 5, 2)))
-    scales = [(9, 1), (0.001, 0.01), (0.1, 8), (20, 90), (0.1, 1)]
+    scales = [(9, 1), (0.001, 0.01), (0.1, 8), (3, 40), (0.1, 1)]
     params, first = [], []
     for shape, (scale, random_scale) in zip(sizes, scales, strict=True):
         params += [rng.normal(0, scale, shape), rng.normal(0, scale, shape[1])]
@@ -640,8 +640,10 @@ def test_layers_that_hardly_vary_are_made_to():
         np.testing.assert_allclose(gain, gain[0, 0], rtol=1e-9)
         learned = activity @ before[k] + before[k + 1]
         varied.append(np.sqrt(learned.var(axis=0).mean()))
-        kept = learned if varied[-1] > 0.5 else gain[0, 0] * activity @ first[k]
-        np.testing.assert_allclose(fields.mean(axis=0), kept.mean(axis=0))
+        if varied[-1] > 0.5:
+            np.testing.assert_allclose(fields.mean(axis=0), learned.mean(axis=0))
+        else:  # Every unit is half on at a row of its own.
+            np.testing.assert_allclose(fields[::10].diagonal(), 0, atol=1e-12)
         activity = expit(fields)
         gains.append(gain[0, 0])
     assert gains[0] > 1 and gains[1] == pytest.approx(1) and gains[2] < 1

@@ -83,8 +83,9 @@ def spread_fields(params, first, X):
     pretrained, or smaller ones where these do, and larger ones where even with them
     fields would vary too little. Biases see to it that fields keep their means. But
     where they hardly vary, these say no more than how often units are on, and are in
-    the way: then their means are those of the random weights. Where fields vary so
-    much that units are no more than steps, nothing of them is kept, either.
+    the way: then every unit is half on at a row of its own, so that units bend where
+    there are rows. Where fields vary so much that units are no more than steps,
+    nothing of them is kept, either.
 
     Parameters
     ----------
@@ -111,12 +112,15 @@ def spread_fields(params, first, X):
                 for spread in (ENOUGH_SPREAD, LEAST_SPREAD)
             )
             gain = max(min(enough, 1), min(least, MOST_GAIN))
-            if learned < LEAST_SPREAD**2:
-                b[:] = -fields.mean(axis=0, dtype=np.float64)
-            else:
-                b -= gain * added.mean(axis=0, dtype=np.float64)
             W += gain * first[layer]
             fields += gain * added
+            if learned < LEAST_SPREAD**2:
+                # (The means of random fields differ by more than the fields vary, as
+                # inputs have much in common: most units would be on or off for all.)
+                units = np.arange(len(b))
+                b[:] = -fields[units * len(fields) // len(b), units]
+            else:
+                b -= gain * added.mean(axis=0, dtype=np.float64)
         X = fields
         activate(X, b, None, 0)
 
