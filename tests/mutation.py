@@ -1819,13 +1819,6 @@ MUTATIONS = [
         tests=("tests/test_dbn_classifier.py",),
     ),
     Mutation(
-        "biases keep the means of fields that are spread",
-        "boltzmann/_net_starts.py",
-        "b[:] = -fields.mean(",
-        "b[:] = b - 0 * fields.mean(",
-        tests=("tests/test_dbn_classifier.py",),
-    ),
-    Mutation(
         "deep: the lowest layer is pretrained with its input once",
         "boltzmann/_dbm_pretraining.py",
         "up = 2.0 if first and not self.last and not self.only else 1.0",
