@@ -286,6 +286,19 @@ def test_variances_that_no_number_can_hold_are_refused(scale):
         GaussianRBM(3, n_iter=1).fit(X)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore:The units of")
+@pytest.mark.parametrize("visible", ["spin", "bernoulli"])
+@pytest.mark.parametrize("scale", [1e100, 1e160, 1e300])
+def test_steps_below_units_without_bounds_may_not_vanish(visible, scale):
+    X = generator(931).normal(size=(50, 3))
+    model = RBM(3, visible=visible, hidden="gaussian", n_iter=1, random_state=0)
+    with pytest.raises(ValueError, match="vary too much .* Scale the data"):
+        model.fit(scale * X)
+    assert not hasattr(model, "components_")
+    for works in (1e30, 1e-200, 0.0):
+        assert np.isfinite(model.fit(works * X).transform(X)).all()
+
+
 @pytest.mark.parametrize(
     "model",
     [

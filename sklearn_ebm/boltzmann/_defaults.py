@@ -148,14 +148,33 @@ def largest_variance(kinds, rows, mean, scale):
     variance : float
         Mean square of the rows less the mean along a unit vector, the one with the
         largest.
+
+    Raises
+    ------
+    ValueError
+        If its square is beyond the numbers of float64.
     """
     real = are(kinds, Kind.GAUSSIAN)
     known = real | ~are(kinds, *UNBOUNDED)
     unit = np.where(real, np.sqrt(STEADY) / scale, 1.0)
     rows = (rows[:, known] - mean[known]) * unit[known]
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = _mean_square_along(rows)
+    if not np.isfinite(variance):
+        raise ValueError(
+            "The visible units vary too much below hidden units without bounds: the "
+            "square of a variance is beyond the numbers of float64. Scale the data."
+        )
+    return variance
+
+
+def _mean_square_along(rows):
+    """Return the mean square of rows along the unit vector with the largest."""
     along, variance = rows[np.square(rows).sum(axis=1).argmax()], 0.0
     # (Not by LAPACK, whose sums depend on the number of threads.)
-    for _ in range(N_POWERS if along.any() else 0):
+    for _ in range(N_POWERS):
+        if not along.any():  # or it has squares that are no numbers but 0
+            break
         along = along / np.abs(along).max()  # the squares of which may be nothing
         along = along / np.sqrt(np.square(along).sum())
         along = weighted_sums(rows.T, weighted_sums(rows, along)) / len(rows)
