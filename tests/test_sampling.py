@@ -26,6 +26,7 @@ from sklearn_ebm._machines import Machine
 from sklearn_ebm._missing import fill_exactly
 from sklearn_ebm.likelihood import free_energy, log_partition, ratio_matching
 from sklearn_ebm.samplers import Gibbs, ReplicaExchange, impute
+from sklearn_ebm.samplers._jumps import Jumps
 from sklearn_ebm.samplers._models import layered_of, row_fields
 from sklearn_ebm.units import Categorical
 
@@ -252,6 +253,23 @@ def test_chains_of_a_model_with_more_units_than_were_trained_do_not_jump(digits)
     estimate = log_partition(model, "ais", betas=1000, random_state=0)
     exact = log_partition(model).value
     assert abs(estimate.reverse - exact) < 5 * estimate.reverse_standard_error
+
+
+@pytest.mark.parametrize("n_steps, n_jumps", [(5, 0), (6, 1), (20, 2)])
+def test_what_is_given_is_looked_at_where_chains_jump(n_steps, n_jumps, monkeypatch):
+    called, given, jump = [], Jumps.given, Jumps.jump
+    monkeypatch.setattr(
+        Jumps, "given", lambda *args: called.append("given") or given(*args)
+    )
+    monkeypatch.setattr(
+        Jumps, "jump", lambda *args: called.append("jump") or jump(*args)
+    )
+    X = np.random.default_rng(0).random((100, 12)) < 0.5
+    model = BernoulliRBM(4, n_iter=1, random_state=0).fit(X)
+    impute(model, X, [True] * 9 + [False] * 3, n_gibbs_steps=n_steps, random_state=0)
+    assert called[:2] == ["given", "jump"][: 2 * n_jumps]
+    assert called.count("given") == min(n_jumps, 1)
+    assert called.count("jump") >= n_jumps
 
 
 def test_sample_random_state(digits):

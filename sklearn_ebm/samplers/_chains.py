@@ -1,7 +1,7 @@
 """Block Gibbs sampling: the state of some chains, and the sweeps that advance it."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from numbers import Real
 
 import numpy as np
@@ -400,11 +400,12 @@ class Gibbs:
         self._check(chains)
         if self._jumps is None:
             return lambda chains: chains
-        given = self._jumps.given(chains.visible, chains.fixed)
+        # (No sooner than there is a jump: it takes as long as some sweeps.)
+        given = cache(lambda: self._jumps.given(chains.visible, chains.fixed))
 
         def jump(chains):
             visible, n_steps = chains.visible, chains.n_steps
-            visible = self._jumps.jump(visible, chains.key, n_steps, given)
+            visible = self._jumps.jump(visible, chains.key, n_steps, given())
             return replace(chains, visible=visible, n_steps=n_steps + 1)
 
         return jump
