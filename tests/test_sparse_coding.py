@@ -451,8 +451,11 @@ def test_rows_that_are_atoms_are_coded_in_silence(patches):
             30, algorithm="omp", n_nonzero_coefs=3, max_iter=0, random_state=0
         )
         again.fit(X)
-    with pytest.warns(RuntimeWarning, match="prematurely"):
-        again.transform(X)
+    # (Once, and of this line.)
+    for use in (again.transform, again.objective, again.score):
+        with pytest.warns(RuntimeWarning, match="prematurely for") as caught:
+            use(X)
+        assert [each.filename for each in caught] == [__file__]
 
 
 @pytest.mark.parametrize("batch_size, patience", [(50, 3), (None, 1)])

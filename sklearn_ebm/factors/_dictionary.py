@@ -92,7 +92,8 @@ class Coder:
     Attributes
     ----------
     n_left : int
-        Rows so far that the allowed number of sweeps did not bring to `tol`.
+        Rows so far that the allowed number of sweeps did not bring to `tol`, or whose
+        pursuit found no further atom that would change anything.
     """
 
     def __init__(self, atoms, coding, calls):
@@ -133,12 +134,17 @@ class Coder:
         codes[:] = 0
         # scikit-learn warns of rows of zeros, which need no atoms.
         some = X.any(axis=1)
-        if some.any():
-            codes[some] = orthogonal_mp_gram(
-                self.gram,
-                codes_times(X[some].astype(np.float64), self.columns.values).T,
-                n_nonzero_coefs=self.coding.n_nonzero,
-            ).T.reshape(-1, codes.shape[1])
+        if not some.any():
+            return
+        products = codes_times(X[some].astype(np.float64), self.columns.values)
+        # (It warns of each such row, at a line of ours.)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.filterwarnings("always", "Orthogonal matching pursuit ended")
+            found = orthogonal_mp_gram(
+                self.gram, products.T, n_nonzero_coefs=self.coding.n_nonzero
+            )
+        self.n_left += len(caught)
+        codes[some] = found.T.reshape(-1, codes.shape[1])
 
 
 class ShortCalls:
@@ -222,10 +228,7 @@ class Learner:
         to (1 - n_rows / n_seen)^2, where n_seen counts these as well.
         """
         atoms = self.components()
-        with warnings.catch_warnings():
-            # (Rows that are atoms now, as some of the first are, need no second one.)
-            warnings.filterwarnings("ignore", "Orthogonal matching pursuit ended")
-            Coder(atoms, self.coding, self.coding_calls).encode(X, codes)
+        Coder(atoms, self.coding, self.coding_calls).encode(X, codes)
         n_rows = len(codes)
         self.n_seen += n_rows
         kept = (1 - n_rows / self.n_seen) ** FORGETTING

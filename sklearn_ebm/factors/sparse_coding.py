@@ -497,7 +497,8 @@ class SparseCoding(CallbackSupportMixin, Transformer):
             If `transform_max_iter` sweeps were not enough for some rows.
 
         RuntimeWarning
-            With ``algorithm="omp"``, if the atoms of a row depend on one another.
+            With ``algorithm="omp"``, if the atoms of a row depend on one another, or it
+            needs fewer than it may have.
         """
         return self._encode(X)[1]
 
@@ -601,7 +602,14 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         n_rows = X.shape[0]
         coder = Coder(components, self._coding(), calls_for(n_rows))
         codes = coder.encode(X, np.zeros((n_rows, len(components)), dtype=X.dtype))
-        if coder.n_left:
+        if coder.n_left and self.algorithm == "omp":
+            warn(
+                f"Orthogonal matching pursuit ended prematurely for {coder.n_left} of "
+                f"{n_rows} rows: they need no more atoms, or others depend on those "
+                "that they have.",
+                RuntimeWarning,
+            )
+        elif coder.n_left:
             warn(
                 f"The codes of {coder.n_left} of {n_rows} rows have not converged: "
                 f"increase transform_max_iter={self.transform_max_iter} or "
