@@ -24,6 +24,8 @@ FLOATS = [np.float64, np.float32]
 MOST_COPIED = 2**28
 # Scaling to [0, 1] may leave values beyond it by so much, from rounding alone.
 ROUNDING = 1e-6
+# Where values are a larger share of the largest number, sums of them may be infinite.
+ROOM_FOR_SUMS = 1e-8
 # What errors quote: values, and names of features, which scikit-learn lists.
 QUOTED = re.compile(r"(\B'[^'\n]*'|^- .*)", re.MULTILINE)
 
@@ -93,12 +95,13 @@ def check_states(estimator, X, n_units, name, *, model_dtype=None, quiet=False):
 
 
 def check_values(estimator, X, rows, *, quiet=False):
-    """Refuse NaN and infinity; warn of values outside [0, 1] unless `quiet`.
+    """Refuse NaN, infinity and values that are too large, and warn of some others.
 
-    Bernoulli units cannot represent values outside [0, 1].
+    Unless `quiet`, of those outside [0, 1], which Bernoulli units cannot represent.
     """
     if not rows.finite:
         refuse_not_finite(estimator, X)
+    refuse_too_large(max(-rows.minimum, rows.maximum), rows.dtype)
     if not quiet:
         _warn_range(estimator, rows)
 
@@ -142,11 +145,21 @@ def _warn_range(estimator, rows):
 def check_floats(estimator, X, *, reset=False, **how):
     """Validate data of the estimator's features, as float32 or float64.
 
+    The first ones, with `reset`, are refused if they are too large.
+
     `how` goes on to scikit-learn's `validate_data`.
     """
     refuse_times_and_masks(X, "X")
     X = _once(X)
-    return _validated(estimator, X, reset=reset, dtype=FLOATS, **how)
+    X = _validated(estimator, X, reset=reset, dtype=FLOATS, **how)
+    if reset:
+        # (There may be NaN, which these leave out.)
+        values = X.data if sp.issparse(X) else X
+        least, most = (
+            f.reduce(values, axis=None, initial=0) for f in (np.fmin, np.fmax)
+        )
+        refuse_too_large(max(-least, most), X.dtype)
+    return X
 
 
 def check_latent(X, n_columns, columns, **how):
@@ -373,6 +386,19 @@ def refuse_not_finite(estimator, X):
             "score_samples and impute take missing values, other methods do not."
         )
     assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
+
+
+def refuse_too_large(largest, dtype, most=None):
+    """Refuse data whose largest number is above `most`, or leaves no room for sums.
+
+    Of infinity others have more to say.
+    """
+    if (most or ROOM_FOR_SUMS * np.finfo(dtype).max) < largest < np.inf:
+        raise ValueError(
+            f"X has values of size {largest:.3g}, so large that what is summed up may "
+            f"be beyond the numbers of {np.dtype(dtype)}. Scale X"
+            f"{or_more_digits('it', dtype)}."
+        )
 
 
 def refuse_times_and_masks(X, name):

@@ -435,6 +435,34 @@ def test_bad_first_data_leave_no_model(case, rbm, digits):
 
 
 @every_estimator
+@pytest.mark.parametrize("dtype, size", [("float32", 3e38), ("float64", 1.7e308)])
+def test_data_too_large_to_sum_up_are_refused(dtype, size, estimator, digits):
+    X = (digits[:50] > 0.5).astype(dtype)
+    for large in (size * X, size * (2 * X - 1)):
+        large *= 0.9  # others are not far from it
+        with pytest.raises(ValueError, match=f"of {dtype}. Scale X"):
+            fit(clone(estimator), large)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        each
+        for each in BRIEF_ESTIMATORS
+        if get_tags(each).input_tags.sparse  # not linear models, which scale what comes
+    ],
+    ids=name_of,
+)
+@pytest.mark.parametrize("dtype, size", [("float32", 3e37), ("float64", 1.7e308)])
+def test_rows_too_large_to_sum_up_are_refused(dtype, size, estimator, digits):
+    model, X = fitted(estimator), (digits[:50] > 0.5).astype(dtype)
+    for name in ("transform", "free_energy", "score_samples", "predict", "objective"):
+        if callable(getattr(model, name, None)):
+            with pytest.raises(ValueError, match=f"{dtype}. Scale X"):
+                getattr(model, name)(size * X)
+
+
+@every_estimator
 @pytest.mark.parametrize("dtype", ["datetime64[s]", "timedelta64[s]"])
 def test_times_are_not_numbers(dtype, estimator, digits):
     X = (digits[:50] > 0.5).astype(np.int64).astype(dtype)

@@ -1104,9 +1104,20 @@ def test_data_whose_squares_are_no_numbers_are_refused(dtype, scale, whiten):
     X = (mixtures("super")[0] * scale).astype(dtype)
     assert np.isfinite(X).all()
     model = ICA(whiten=whiten, random_state=0)
-    with pytest.raises(ValueError, match="X spread over up to .*StandardScaler"):
+    with pytest.raises(ValueError, match="X spread over .*StandardScaler|Scale X"):
         model.fit(X)
     model.fit(StandardScaler().fit_transform(X / scale))
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_whose_squares_are_none_are_refused_however_little_they_vary():
+    X = mixtures("super")[0]
+    for size, whiten in ((1e200, "unit-variance"), (1e200, False), (1e290, False)):
+        large = np.column_stack([X, np.full(len(X), size)])
+        with pytest.raises(ValueError, match=r"of size 1e\+2[09]0, .* Scale X\.$"):
+            ICA(whiten=whiten, random_state=0).fit(large)
+    large = np.column_stack([X, np.full(len(X), 1e139)])
+    assert np.isfinite(ICA(random_state=0).fit(large).transform(large)).all()
 
 
 def test_data_that_are_rounded_to_nothing_are_refused():

@@ -9,6 +9,7 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, orthogonal_mp
 from threadpoolctl import threadpool_limits
@@ -495,8 +496,25 @@ def test_values_whose_squares_are_infinite_are_refused(container, patches):
     model = SparseCoding(3, max_iter=2, random_state=0).fit(X)
     model.set_params(alpha=1e100).fit(container(X * 1e138))
     for method in (model.fit, model.partial_fit, model.transform, model.score):
-        with pytest.raises(ValueError, match="values of size .*: scale it"):
+        with pytest.raises(ValueError, match="values of size .* Scale X"):
             method(container(X * -1e160))
+
+
+def test_codes_that_float32_cannot_hold_are_refused(patches):
+    X = np.abs(patches[0]) / np.abs(patches[0]).max()
+    model = SparseCoding(3, max_iter=2, alpha=1.0, random_state=0)
+    large = (2e30 * X).astype(np.float32)
+    fitted = clone(model).fit(X)
+    for method in (model.fit, model.partial_fit, fitted.transform):
+        with pytest.raises(ValueError, match="size 2e.30, .* or pass it as float64"):
+            method(large)
+    model.fit((9e29 * X).astype(np.float32))
+    with pytest.raises(ValueError, match=r"size 1e\+100, .* numbers of float32"):
+        model.partial_fit(1e100 * X)
+    assert np.isfinite(model.transform((9e29 * X).astype(np.float32))).all()
+    assert np.isfinite(
+        model.fit(large.astype(float)).transform(large.astype(float))
+    ).all()
 
 
 def test_first_atoms_are_rows(patches):

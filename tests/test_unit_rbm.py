@@ -288,7 +288,7 @@ def test_variances_that_no_number_can_hold_are_refused(scale):
 
 @pytest.mark.filterwarnings("error::RuntimeWarning", "ignore:The units of")
 @pytest.mark.parametrize("visible", ["spin", "bernoulli"])
-@pytest.mark.parametrize("scale", [1e100, 1e160, 1e300])
+@pytest.mark.parametrize("scale", [1e100, 1e160, 1e290])
 def test_steps_below_units_without_bounds_may_not_vanish(visible, scale):
     X = generator(931).normal(size=(50, 3))
     model = RBM(3, visible=visible, hidden="gaussian", n_iter=1, random_state=0)
@@ -310,7 +310,7 @@ def test_steps_below_units_without_bounds_may_not_vanish(visible, scale):
 )
 def test_means_that_no_number_can_hold_are_refused(model):
     X = generator(676).random((50, 3)) * 1e308
-    with pytest.raises(ValueError, match="variance of .* numbers of float64. Scale"):
+    with pytest.raises(ValueError, match="beyond the numbers of float64. Scale"):
         model.fit(X, np.arange(50) % 2)
 
 

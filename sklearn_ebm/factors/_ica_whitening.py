@@ -6,6 +6,7 @@ import numpy as np
 from scipy import linalg
 from sklearn.utils import gen_batches
 
+from .._validation import refuse_too_large
 from .._warning import warn
 from ._fits import signs_of
 from ._ica_densities import MIRRORED
@@ -13,7 +14,8 @@ from ._ica_densities import MIRRORED
 # Rows that are centred at a time.
 N_ROWS = 4096
 # Data that spread over less, by their dtype, or over more than the inverse of it, have
-# variances (in float64) or filters that no number can hold.
+# variances (in float64) or filters that no number can hold. Nor may numbers be larger
+# than that, however little they vary: they have squares, too.
 LEAST_SPREAD = {"float64": 1e-140, "float32": 1e-30}
 # Spacings of floats by which a feature that does not vary may seem to; by which
 # features that depend on one another may not, as data are rounded; and by which
@@ -115,8 +117,9 @@ def second_moment(X, mean):
 
 def check_spread(X):
     """Refuse data that do not vary, or by so little or so much that numbers fail."""
+    low, high = X.min(axis=0), X.max(axis=0)
     with np.errstate(over="ignore"):
-        spread = float(np.ptp(X, axis=0).max())
+        spread = float((high - low).max())
     if spread == 0:
         raise ValueError("ICA needs data that vary, but all rows of X are equal.")
     least = LEAST_SPREAD[X.dtype.name]
@@ -126,6 +129,8 @@ def check_spread(X):
             f"needs that between {least:g} and {1 / least:g}: scale X, for instance "
             "with StandardScaler."
         )
+    largest = float(max(high.max(), -low.min()))
+    refuse_too_large(largest, X.dtype, 1 / LEAST_SPREAD["float64"])
 
 
 def whitening_of(X, n_components, solver, many):

@@ -19,6 +19,7 @@ from .._validation import (
     check_restored,
     naming,
     random_key,
+    refuse_too_large,
 )
 from .._warning import warn
 from ..monitoring import print_iteration
@@ -42,8 +43,8 @@ from ._fits import check_same_components
 MOST_AT_ONCE, MOST_NUMBERS = 50_000, 10_000_000
 MINIBATCH = 256
 
-# Sums of the squares of larger numbers may be infinite.
-LARGEST = 1e140
+# Codes, or sums of the squares (in float64) of larger numbers, may be infinite.
+LARGEST = {"float64": 1e140, "float32": 1e30}
 
 # Passes over minibatches in a row that a fit without progress goes on for.
 PATIENCE = 3
@@ -271,10 +272,10 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         Raises
         ------
         ValueError
-            If X holds NaN, infinity or values beyond 1e140; if a parameter is not
-            allowed, `positive_code` or more `n_nonzero_coefs` than atoms meet
-            ``algorithm="omp"``, or `dict_init` has another shape than it should, atoms
-            of zeros or, with `positive_dict`, negative entries.
+            If X holds NaN, infinity or values beyond 1e140 (float32: 1e30); if a
+            parameter is not allowed, `positive_code` or more `n_nonzero_coefs` than
+            atoms meet ``algorithm="omp"``, or `dict_init` has another shape than it
+            should, atoms of zeros or, with `positive_dict`, negative entries.
 
         TypeError
             If X holds dates or times.
@@ -369,7 +370,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
         check_parameters(self)
         if self.positive_code and self.algorithm == "omp":
             raise ValueError("positive_code=True does not go with algorithm='omp'.")
-        X = self._check_rows(X, reset)
+        X = self._check_rows(X, reset, None if reset else self.components_.dtype)
         n_atoms = self.n_components or X.shape[1]
         if not reset:
             check_same_components(self, n_atoms, len(self.components_))
@@ -380,15 +381,12 @@ class SparseCoding(CallbackSupportMixin, Transformer):
             )
         return X
 
-    def _check_rows(self, X, reset):
-        """Validate data: contiguous rows, or CSR."""
+    def _check_rows(self, X, reset, dtype=None):
+        """Validate data, to be computed in a dtype: contiguous rows, or CSR."""
         X = check_floats(self, X, reset=reset, order="C", accept_sparse="csr")
         largest = float(max(X.max(), -X.min()))
-        if largest > LARGEST:
-            raise ValueError(
-                f"X has values of size {largest:.3g}, whose squares may add up to "
-                "infinity: scale it."
-            )
+        dtype = dtype or X.dtype
+        refuse_too_large(largest, dtype, LARGEST[dtype.name])
         return X
 
     def _initialise(self, X):
@@ -486,7 +484,7 @@ class SparseCoding(CallbackSupportMixin, Transformer):
 
         ValueError
             If X has other features than in the fit (their number or their names), or
-            holds NaN, infinity or values beyond 1e140.
+            holds NaN, infinity or values beyond 1e140 (float32: 1e30).
 
         TypeError
             If X holds dates or times.
