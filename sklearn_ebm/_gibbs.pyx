@@ -16,6 +16,7 @@
 # is ever split between threads, so results do not depend on their number.
 import numpy as np
 
+from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport parallel
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t
@@ -46,6 +47,9 @@ from ._openmp import effective_n_threads
 # Rows of data of which at least this share is not zero are summed whole, which takes as
 # long for any number of zeros.
 cdef double DENSE = 0.5
+# Panels of rows that a thread adds up in less than a tenth of a second: then Ctrl-C is
+# heard.
+cdef double PIECE = 2e7
 
 
 def instruction_set():
@@ -135,15 +139,20 @@ def half_sweep(
         rows, layer, fields, means, samples, most, n_threads
     )
     sweep.draw.key, sweep.draw.step, sweep.draw.purpose = key, step, purpose
-    cdef Py_ssize_t block
+    cdef Py_ssize_t n_pieces = 1 + <Py_ssize_t> (work / (n_threads * PIECE))
+    cdef Py_ssize_t piece, first, n, block
     cdef int thread, team
-    with nogil, parallel(num_threads=n_threads):
-        thread = omp_get_thread_num()
-        team = omp_get_num_threads()
-        for block in range(
-            bound(n_blocks, thread, team), bound(n_blocks, thread + 1, team)
-        ):
-            sweep.block(block * most, min(most, rows.n_rows - block * most), thread)
+    for piece in range(n_pieces):
+        first = bound(n_blocks, piece, n_pieces)
+        n = bound(n_blocks, piece + 1, n_pieces) - first
+        with nogil, parallel(num_threads=n_threads):
+            thread = omp_get_thread_num()
+            team = omp_get_num_threads()
+            for block in range(
+                first + bound(n, thread, team), first + bound(n, thread + 1, team)
+            ):
+                sweep.block(block * most, min(most, rows.n_rows - block * most), thread)
+        PyErr_CheckSignals()
     if not rows.scanned:
         rows.note_range(
             min(sweep.found[thread].minimum for thread in range(n_threads)),

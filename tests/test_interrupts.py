@@ -3,7 +3,9 @@
 import copy
 import inspect
 import pickle
+import signal
 import sys
+import time
 from functools import cache
 
 import numpy as np
@@ -109,6 +111,34 @@ def test_interrupt_of_a_long_score_is_heard():
     X = np.random.default_rng(0).random((10_000, 784))
     model = BernoulliRBM(500, n_iter=1, random_state=0).fit(X[:100])
     soon_interrupted(lambda: model, lambda model: model.score(X))
+
+
+def longest_silence(call):
+    """The longest time of a processor in which a call lets Python hear no signal."""
+    heard = [time.thread_time()]
+    before = signal.signal(signal.SIGPROF, lambda *_: heard.append(time.thread_time()))
+    signal.setitimer(signal.ITIMER_PROF, 0.01, 0.01)
+    try:
+        call()
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+    return np.diff([*heard, time.thread_time()]).max()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="has no such timers")
+@pytest.mark.parametrize("method", ["transform", "gibbs", "reconstruct"])
+def test_interrupts_are_heard_however_many_rows_there_are(method):
+    X = bits((60_000, 784))
+    model = BernoulliRBM(500, n_iter=0, random_state=0).fit(X[:100])
+    assert longest_silence(lambda: getattr(model, method)(X)) < 0.2
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="has no such timers")
+@pytest.mark.parametrize("model", [FactorAnalysis(20), ICA(20, max_iter=2)], ids=str)
+def test_interrupts_are_heard_however_many_samples_are_drawn(model):
+    model.fit(np.random.default_rng(0).random((100, 784)))
+    assert longest_silence(lambda: model.sample(60_000)) < 0.2
 
 
 def interrupted_at(number, call, file):

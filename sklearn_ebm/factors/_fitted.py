@@ -224,7 +224,7 @@ class FittedFactors(OwnGenerator, Transformer):
         check_is_fitted(self)
         n_samples = check_count(n_samples, "n_samples", least=1)
         draws = self._gaussian().sample(n_samples, self._generator(random_state))
-        return draws.astype(self.components_.dtype)
+        return draws.astype(self.components_.dtype, copy=False)
 
     def impute(self, X, *, mask=None, method="mean", random_state=None):
         """Fill in missing values, given the others.

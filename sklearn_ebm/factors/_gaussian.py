@@ -170,8 +170,11 @@ class FactorGaussian:
     def sample(self, n_samples, rng):
         """Draws of x, (n_samples, n_features)."""
         factors = rng.normal(size=(n_samples, self.n_components))
-        noise = rng.normal(size=(n_samples, self.n_features)) / self.scale
-        return self.mean + factors @ self.loadings + noise
+        found = np.empty((n_samples, self.n_features))
+        for rows in row_blocks(*found.shape):  # Ctrl-C is heard between them
+            noise = rng.normal(size=found[rows].shape) / self.scale
+            found[rows] = self.mean + factors[rows] @ self.loadings + noise
+        return found
 
 
 class Observed:

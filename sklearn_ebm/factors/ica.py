@@ -24,6 +24,7 @@ from .._validation import (
 )
 from .._warning import warn
 from ..monitoring import print_iteration
+from ._gaussian import row_blocks
 from ._generator import OwnGenerator
 from ._ica_densities import ADAPTIVE, DENSITIES, Sources
 from ._ica_likelihood import DIVERGED, State, choose, first_guess, maximise
@@ -652,12 +653,16 @@ class ICA(OwnGenerator, Transformer):
         n_samples = check_count(n_samples, "n_samples", least=1)
         rng = self._generator(random_state)
         sources = Sources(self.densities_).draw(n_samples, rng) * self.source_scale_
-        mixing = self.mixing_.astype(np.float64)
-        X = sources @ mixing.T + self._mean(np.float64)
-        if self.noise_variance_ > 0:
-            noise = rng.normal(scale=np.sqrt(self.noise_variance_), size=X.shape)
-            X += noise - noise @ self.components_.T.astype(np.float64) @ mixing.T
-        return X.astype(self.components_.dtype)
+        mixing, mean = self.mixing_.astype(np.float64), self._mean(np.float64)
+        components = self.components_.astype(np.float64)
+        X = np.empty((n_samples, len(mixing)), self.components_.dtype)
+        for rows in row_blocks(*X.shape):  # Ctrl-C is heard between them
+            part = sources[rows] @ mixing.T + mean
+            if self.noise_variance_ > 0:
+                noise = rng.normal(scale=np.sqrt(self.noise_variance_), size=part.shape)
+                part += noise - noise @ components.T @ mixing.T
+            X[rows] = part
+        return X
 
     def _mean(self, dtype):
         """Mean of the data as the model takes it."""
