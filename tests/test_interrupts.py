@@ -30,6 +30,7 @@ from sklearn_ebm import (
     SlowFeatureAnalysis,
     SparseCoding,
 )
+from sklearn_ebm._products import single_threaded_blas
 from sklearn_ebm._units import Kind
 from tables import SPECS, mixed_rbm, table
 
@@ -163,6 +164,10 @@ def interrupted_at(number, call, file):
         pass
     finally:
         sys.settrace(before)
+        # (Here it can also be between the body of a `with` and its end, where Python
+        # hears no signal.)
+        while single_threaded_blas.depth:
+            single_threaded_blas.__exit__()
     return lines
 
 
