@@ -545,6 +545,13 @@ def test_epochs_of_a_slow_fit_by_default(n_rows, n_features, n_iter, of_counts):
         assert model.fit(X).n_iter_ == n_iter
 
 
+@pytest.mark.parametrize("visible, n_iter", [("poisson", 60), ("relu", 20)])
+def test_rare_counts_are_parts_of_features_where_epochs_go_by_rows(visible, n_iter):
+    # Of 60 columns, a row has three counts above 0.
+    X = np.tile(np.eye(20), (10, 3))
+    assert RBM(1, visible=visible, batch_size=200).fit(X).n_iter_ == n_iter
+
+
 def test_epochs_go_by_the_directions_in_which_rows_vary():
     rng = generator(661)
     alone = rng.normal(size=(300, 40))
@@ -652,6 +659,54 @@ def test_clusters_are_found_and_kept(name):
     options = {"learning_rate_schedule": "linear", "n_iter": 100, "random_state": 0}
     model = GaussianRBM(16, **options).fit(X)
     assert model.score(X) > wanted - 0.15
+
+
+def counts_of(means, n_rows=200):
+    """Rows of counts with these means, as nearly as can be."""
+    X = np.tile(np.floor(means), (n_rows, 1))
+    share = np.arange(n_rows)[:, np.newaxis] < n_rows * (means % 1)
+    return X + generator(655).permuted(share, axis=0)
+
+
+@pytest.mark.parametrize("n_features", [6, 600])
+@pytest.mark.parametrize("n_hidden", [8, 400])
+def test_machines_of_counts_start_with_something_to_say(n_features, n_hidden):
+    means = np.resize([0.05, 0.1, 0.25, 1.0, 4.0, 30.0], n_features)
+    X = counts_of(means)
+    model = RBM(n_hidden, visible="poisson", n_iter=0, random_state=0).fit(X)
+    # Without centring, from small weights, biases alone say what means are.
+    small = clone(model).set_params(centering=False).fit(X)
+    assert small.components_.std() == pytest.approx(0.01, rel=0.2)
+    W, mean = model.components_, np.exp(small.intercept_visible_)
+    # Hidden units are on for a fifth of the rows if these are at the mean; and if they
+    # are so, each by itself, counts have their means.
+    fields = W @ mean + model.intercept_hidden_
+    np.testing.assert_allclose(expit(fields), 0.2, rtol=1e-6)
+    logs = np.log(0.8 + 0.2 * np.exp(W)).sum(axis=0) + model.intercept_visible_
+    np.testing.assert_allclose(np.exp(logs), mean, rtol=1e-6)
+    # No field varies by more than a half, and those of one layer do by that.
+    of_hidden = np.sqrt(np.mean(np.square(W) @ mean))
+    of_visible = np.sqrt(0.16 * np.square(W).sum(axis=0))
+    assert max(of_hidden, of_visible.max()) == pytest.approx(0.5, rel=0.4)
+    # Rare and large counts have small weights.
+    sizes = np.square(W).mean(axis=0).reshape(-1, 6).mean(axis=0)
+    if W.size > 2000:
+        wanted = [0.2, 0.4, 1, 1 / 4, 1 / 16, 1 / 120]
+        np.testing.assert_allclose(sizes / sizes[2], wanted, rtol=0.25)
+
+
+def test_a_few_epochs_of_rare_counts_tell_topics_apart():
+    """From small weights, the default took 15 epochs and had -53.6."""
+    rng = generator(656)
+    topics = rng.dirichlet(np.full(200, 0.05), 10)
+    shares = rng.dirichlet(np.full(10, 0.2), 1000)
+    lengths = rng.poisson(20, 1000)
+    X = np.array([rng.multinomial(*how) for how in zip(lengths, shares @ topics)])
+    train, test = sp.csr_array(X[:500]), X[500:]
+    model = RBM(50, visible="poisson", random_state=0).fit(train)
+    mean = train.mean(axis=0) + 0.001
+    independent = poisson.logpmf(test, mean).sum(axis=1).mean()
+    assert model.score(test) > independent + 6
 
 
 def test_hidden_units_start_as_the_tails_of_the_data_are():

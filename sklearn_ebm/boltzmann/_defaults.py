@@ -23,6 +23,17 @@ STEADY, N_POWERS = 0.3, 30
 # modes of a large model are visited too rarely to keep them small; and where modes are
 # the combinations of many choices, few chains tell too little of the shares of each.
 CHAINS = 100
+# Mean of a count from which on it is a whole feature, where rows are counted for each.
+WHOLE = 1 / 3
+
+
+def n_told(kinds, means):
+    """Return how many features a row tells of, as it does of few counts of many.
+
+    `kinds` and `means` are those of the visible units.
+    """
+    rare = np.minimum(1.0, means / WHOLE)
+    return np.where(are(kinds, Kind.POISSON), rare, 1.0).sum()
 
 
 def epochs_as_rows_allow(n_epochs, shape, rows_a_feature):

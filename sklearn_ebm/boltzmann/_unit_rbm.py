@@ -31,6 +31,7 @@ from ._defaults import (
     epochs_as_rows_allow,
     largest_variance,
     n_directions,
+    n_told,
     rate_of_counts,
     rate_shares,
     steady_rate,
@@ -38,7 +39,13 @@ from ._defaults import (
 from ._faults import warn_of_excess_probability, warn_of_full_weights
 from ._normaliser import kept_log_z
 from ._snapshot import UnitSnapshot
-from ._starts import first_draws, start_of_some_bits, training_rows
+from ._starts import (
+    BITS_RATE,
+    first_draws,
+    start_of_counts,
+    start_of_some_bits,
+    training_rows,
+)
 from ._structure import as_made, visible_in_words
 from ._trainable import PARAMETERS
 from ._trainable_rbm import TrainableRBM
@@ -368,9 +375,10 @@ class UnitsRBM(UnitColumns, TrainableRBM):
             # (Many real features may say the same.)
             varied = _epochs_by_default((rows.n_rows, n_directions(X)), *EPOCHS_VARIED)
             return max(found, min(varied, ENOUGH))
-        unbounded = any_unbounded(self._columns().unit)
-        how = EPOCHS_OF_UNBOUNDED if unbounded else EPOCHS
-        return _epochs_by_default((rows.n_rows, rows.n_columns), *how)
+        if any_unbounded(self._columns().unit):
+            n_features = n_told(self._columns().kinds, rows.column_means)
+            return _epochs_by_default((rows.n_rows, n_features), *EPOCHS_OF_UNBOUNDED)
+        return _epochs_by_default((rows.n_rows, rows.n_columns), *EPOCHS)
 
     def _n_chains(self):
         return self.n_chains or max(self.batch_size, CHAINS)
@@ -453,6 +461,13 @@ class UnitsRBM(UnitColumns, TrainableRBM):
                 means = columns.unit.mean(start["bias"][np.newaxis])[0], rate
                 bias, hidden = start_of_some_bits(
                     bits, components.T, means, (bias, hidden)
+                )
+        elif self.centering and unit.kind == Kind.BERNOULLI:
+            counts = are(columns.kinds, Kind.POISSON)
+            if counts.any():
+                rate = np.full(self.n_components, BITS_RATE)
+                bias, hidden = start_of_counts(
+                    counts, components.T, start["bias"], rate
                 )
         if check_pair(columns.unit, unit):
             components = within_reach(components, columns, variance, unit)

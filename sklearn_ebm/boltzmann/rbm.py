@@ -61,8 +61,9 @@ class RBM(UnitsRBM):
     n_iter : int or None, default=None
         Number of epochs: passes over the training data. None takes 100 of up to 1 000
         rows, fewer of more rows or where a feature has fewer than thirty, and at least
-        30; if there are "poisson" or "relu" features 10 to 60, and if there are
-        "gaussian" ones 10 to 400 (see `GaussianRBM`).
+        30; if there are "poisson" or "relu" features 10 to 60 (by ten rows for a
+        feature, of which a rare count is a part), and if there are "gaussian" ones 10
+        to 400 (see `GaussianRBM`).
 
     verbose : int, default=0
         If not 0, print a line an epoch. Never changes the model.
