@@ -1697,18 +1697,6 @@ MUTATIONS = [
         "biases[k + 1]",
     ),
     Mutation(
-        "counts: the first weights of large ones are as large as those of rare ones",
-        "boltzmann/_starts.py",
-        "np.minimum(4 * mean, 1 / (4 * mean))",
-        "np.minimum(4 * mean, 1)",
-    ),
-    Mutation(
-        "counts: means do not start as those of the data",
-        "boltzmann/_starts.py",
-        "visible[counts] -= np.log1p(rate * np.expm1(part)).sum(axis=1)",
-        "visible[counts] -= weighted_sums(part, rate)",
-    ),
-    Mutation(
         "counts: a rare one is as much of a feature as others",
         "boltzmann/_defaults.py",
         "np.minimum(1.0, means / WHOLE)",

@@ -661,42 +661,8 @@ def test_clusters_are_found_and_kept(name):
     assert model.score(X) > wanted - 0.15
 
 
-def counts_of(means, n_rows=200):
-    """Rows of counts with these means, as nearly as can be."""
-    X = np.tile(np.floor(means), (n_rows, 1))
-    share = np.arange(n_rows)[:, np.newaxis] < n_rows * (means % 1)
-    return X + generator(655).permuted(share, axis=0)
-
-
-@pytest.mark.parametrize("n_features", [6, 600])
-@pytest.mark.parametrize("n_hidden", [8, 400])
-def test_machines_of_counts_start_with_something_to_say(n_features, n_hidden):
-    means = np.resize([0.05, 0.1, 0.25, 1.0, 4.0, 30.0], n_features)
-    X = counts_of(means)
-    model = RBM(n_hidden, visible="poisson", n_iter=0, random_state=0).fit(X)
-    # Without centring, from small weights, biases alone say what means are.
-    small = clone(model).set_params(centering=False).fit(X)
-    assert small.components_.std() == pytest.approx(0.01, rel=0.2)
-    W, mean = model.components_, np.exp(small.intercept_visible_)
-    # Hidden units are on for a fifth of the rows if these are at the mean; and if they
-    # are so, each by itself, counts have their means.
-    fields = W @ mean + model.intercept_hidden_
-    np.testing.assert_allclose(expit(fields), 0.2, rtol=1e-6)
-    logs = np.log(0.8 + 0.2 * np.exp(W)).sum(axis=0) + model.intercept_visible_
-    np.testing.assert_allclose(np.exp(logs), mean, rtol=1e-6)
-    # No field varies by more than a half, and those of one layer do by that.
-    of_hidden = np.sqrt(np.mean(np.square(W) @ mean))
-    of_visible = np.sqrt(0.16 * np.square(W).sum(axis=0))
-    assert max(of_hidden, of_visible.max()) == pytest.approx(0.5, rel=0.4)
-    # Rare and large counts have small weights.
-    sizes = np.square(W).mean(axis=0).reshape(-1, 6).mean(axis=0)
-    if W.size > 2000:
-        wanted = [0.2, 0.4, 1, 1 / 4, 1 / 16, 1 / 120]
-        np.testing.assert_allclose(sizes / sizes[2], wanted, rtol=0.25)
-
-
 def test_a_few_epochs_of_rare_counts_tell_topics_apart():
-    """From small weights, the default took 15 epochs and had -53.6."""
+    """In fifteen epochs, by default before, 2.5 nats were gained."""
     rng = generator(656)
     topics = rng.dirichlet(np.full(200, 0.05), 10)
     shares = rng.dirichlet(np.full(10, 0.2), 1000)

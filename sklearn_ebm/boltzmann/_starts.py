@@ -1,7 +1,7 @@
 """Starts of machines of bits, and of Markov chains."""
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from .._gibbs import Purpose
 from .._machines import some_rows, weighted_sums
@@ -19,10 +19,6 @@ BITS_RATE = 0.2
 ALONE_FIELD = 2.5
 # Standard deviation of weights that start small.
 SMALL = 0.01
-# Largest deviation of fields where `start_of_counts` is the start. (From fields as wide
-# as those of bits, which cannot be more than 1, a machine of 256 hidden units had after
-# ten epochs most of its probability at counts far beyond the data.)
-COUNTS_FIELD = 0.5
 
 
 def training_rows(X, division, n):
@@ -128,43 +124,6 @@ def start_of_some_bits(bits, weights, means, fields, linked=None, alone=None):
     )
     weights[bits] = part
     return [visible, hidden]
-
-
-def start_of_counts(counts, weights, bias, rate):
-    """Start those features that are counts so that hidden units say something of them.
-
-    As `start_of_bits` does, and for the same reason: of words in texts, ten epochs from
-    small weights learned next to nothing. Weights are proportional to the deviation of
-    a rare count; of a frequent one, to the inverse, so that it moves no field by more.
-
-    Parameters
-    ----------
-    counts : ndarray of bool of shape (n_features,)
-        Which features are counts.
-
-    weights : ndarray of shape (n_features, n_hidden)
-        Small random weights, those of counts changed in place.
-
-    bias : ndarray of shape (n_features,)
-        Fields of independent features; of a count, the logarithm of its mean.
-
-    rate : ndarray of shape (n_hidden,)
-        How often hidden units are to be on.
-
-    Returns
-    -------
-    visible, hidden : ndarray of shape (n_features,) and (n_hidden,)
-        Biases with which means are these and rates about those.
-    """
-    visible, part = np.array(bias), weights[counts] / SMALL
-    mean = np.exp(visible[counts])
-    size = np.minimum(4 * mean, 1 / (4 * mean))
-    heard = max((size * mean).sum(), (rate * (1 - rate)).sum())
-    part *= COUNTS_FIELD * np.sqrt(size / heard)[:, np.newaxis]
-    weights[counts] = part
-    # (The mean of exp(weight) over a bit.)
-    visible[counts] -= np.log1p(rate * np.expm1(part)).sum(axis=1)
-    return visible, logit(rate) - weighted_sums(part.T, mean)
 
 
 def last_chains(model, n_chains):

@@ -39,13 +39,7 @@ from ._defaults import (
 from ._faults import warn_of_excess_probability, warn_of_full_weights
 from ._normaliser import kept_log_z
 from ._snapshot import UnitSnapshot
-from ._starts import (
-    BITS_RATE,
-    first_draws,
-    start_of_counts,
-    start_of_some_bits,
-    training_rows,
-)
+from ._starts import first_draws, start_of_some_bits, training_rows
 from ._structure import as_made, visible_in_words
 from ._trainable import PARAMETERS
 from ._trainable_rbm import TrainableRBM
@@ -461,13 +455,6 @@ class UnitsRBM(UnitColumns, TrainableRBM):
                 means = columns.unit.mean(start["bias"][np.newaxis])[0], rate
                 bias, hidden = start_of_some_bits(
                     bits, components.T, means, (bias, hidden)
-                )
-        elif self.centering and unit.kind == Kind.BERNOULLI:
-            counts = are(columns.kinds, Kind.POISSON)
-            if counts.any():
-                rate = np.full(self.n_components, BITS_RATE)
-                bias, hidden = start_of_counts(
-                    counts, components.T, start["bias"], rate
                 )
         if check_pair(columns.unit, unit):
             components = within_reach(components, columns, variance, unit)
