@@ -2139,8 +2139,22 @@ MUTATIONS = [
     Mutation(
         "layers of nothing but steps are kept",
         "boltzmann/_net_starts.py",
-        "if learned > LOST_SPREAD**2:",
-        "if learned > LOST_SPREAD**20:",
+        "if learned > lost**2:",
+        "if learned > lost**20:",
+        tests=("tests/test_dbn_classifier.py",),
+    ),
+    Mutation(
+        "steps of real numbers taken for bits are kept as long as any",
+        "boltzmann/_fine_tuned.py",
+        'reals_as_bits = self.visible == "bernoulli" and',
+        'reals_as_bits = self.visible == "gaussian" and',
+        tests=("tests/test_dbn_classifier.py",),
+    ),
+    Mutation(
+        "layers above one of real numbers begin anew as soon as that one",
+        "boltzmann/_net_starts.py",
+        "if reals_as_bits and layer == 0 else",
+        "if reals_as_bits else",
         tests=("tests/test_dbn_classifier.py",),
     ),
     Mutation(

@@ -580,6 +580,21 @@ def test_layers_of_steps_begin_anew():
     assert np.abs(found[1][0]).max() > 40
 
 
+def test_first_layers_of_real_numbers_taken_for_bits_are_soon_steps():
+    """And those above, which have learned from numbers in [0, 1], no sooner."""
+    rng = np.random.default_rng(0)
+    X = rng.random((50, 6))
+    for size, kept in (6, True), (20, False):
+        before, first = [], []
+        for scale in size, 40, 1:  # (Fields of the second layer vary by more than 6.)
+            before += [rng.normal(0, scale, (6, 6)), np.zeros(6)]
+            first += [rng.normal(0, 0.1, (6, 6)), np.zeros(6)]
+        params = [each.copy() for each in before]
+        spread_fields(params, first, X, reals_as_bits=True)
+        assert np.allclose(params[0], before[0], atol=1) == kept
+        assert_same(params[2], before[2])
+
+
 @pytest.mark.parametrize("kind", [DBNClassifier, DBNRegressor, DBMClassifier])
 def test_an_interrupted_pretraining_is_gone_on_from(kind, monkeypatch):
     """What there is then is for standardised features, too."""
@@ -613,6 +628,14 @@ def test_a_net_learns_from_numbers_that_are_no_bits(kind, digits, labels):
     with pytest.warns(UserWarning, match=r"stand for values in \[0, 1\] but"):
         score = model.fit(X, y).score(X, y)
     assert score > model.set_params(pretrain=False).fit(X, y).score(X, y) - 0.02 > 0.8
+
+
+def test_a_net_learns_from_few_rows_that_are_no_bits():
+    X, y = load_iris(return_X_y=True)
+    model = DBNClassifier(n_iter=30, random_state=0)
+    with pytest.warns(UserWarning, match=r"stand for values in \[0, 1\] but"):
+        model.fit(X[::2], y[::2])
+    assert model.score(X[1::2], y[1::2]) > 0.93
 
 
 def test_layers_that_hardly_vary_are_made_to():

@@ -435,7 +435,8 @@ class FineTuned(CallbackSupportMixin, FittedNet):
         if self._state["standard"] is not None:
             hold_fields(first, inputs)
         if self.pretrain:
-            spread_fields(self._state["params"], first, inputs)
+            reals_as_bits = self.visible == "bernoulli" and not are_shares(Rows(X))
+            spread_fields(self._state["params"], first, inputs, reals_as_bits)
 
     @property
     def _centred(self):

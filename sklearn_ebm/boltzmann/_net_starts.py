@@ -11,10 +11,13 @@ from .._products import product
 
 # Standard deviation (in the mean of their variances) of the fields of hidden units that
 # need nothing but what they have learned to tell labels; the least one that all are to
-# have; and how much larger random weights are made for that at most. Fields that
-# deviate by more than the last number are of features that are no bits, taken for bits:
-# units are steps then, mostly dead. (Of bits, and values between them, it has been 5.)
+# have; and how much larger random weights are made for that at most. Of units whose
+# fields deviate by more than the last number, nothing but steps is left.
 ENOUGH_SPREAD, LEAST_SPREAD, MOST_GAIN, LOST_SPREAD = 2.0, 0.5, 1000.0, 50.0
+# The same of units that learned from numbers outside [0, 1], taken for bits: bits make
+# no such numbers, and so weights grow with every step. (Of bits, and values between
+# them, it has been 5. Units that know that features are real have had 12.)
+LOST_SPREAD_OF_REALS = 6.0
 # Largest standard deviation of random fields of numbers outside [0, 1]. (Narrower ones
 # learn products and bends of a few columns worse, wider ones sums of many columns.)
 SPREAD_OF_REALS = 1.0
@@ -73,7 +76,7 @@ def hold_fields(params, inputs):
     W *= SPREAD_OF_REALS / max(SPREAD_OF_REALS, math.sqrt(variance))
 
 
-def spread_fields(params, first, X):
+def spread_fields(params, first, X, reals_as_bits=False):
     """Make hidden layers of a net vary from row to row, in place.
 
     A machine that explains its data by units that hardly vary, as those of small
@@ -97,6 +100,10 @@ def spread_fields(params, first, X):
 
     X : {ndarray, sparse matrix} of shape (n_rows, n_features)
         Some rows of inputs.
+
+    reals_as_bits : bool, default=False
+        Whether the first layer has learned from numbers outside [0, 1] as if they were
+        bits.
     """
     for layer in range(0, len(params) - 2, 2):
         W, b = params[layer : layer + 2]
@@ -104,7 +111,8 @@ def spread_fields(params, first, X):
         both = [(product(part, W), product(part, first[layer])) for part in parts]
         fields, added = map(np.concatenate, zip(*both, strict=True))
         learned, random = _mean_variance(fields), _mean_variance(added)
-        if learned > LOST_SPREAD**2:
+        lost = LOST_SPREAD_OF_REALS if reals_as_bits and layer == 0 else LOST_SPREAD
+        if learned > lost**2:
             W[:], fields, learned = 0, np.zeros_like(fields), 0.0
         if learned < ENOUGH_SPREAD**2 and random:
             enough, least = (
