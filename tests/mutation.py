@@ -2139,8 +2139,15 @@ MUTATIONS = [
     Mutation(
         "layers of nothing but steps are kept",
         "boltzmann/_net_starts.py",
-        "if learned > lost**2:",
-        "if learned > lost**20:",
+        "lost = lost or learned > most**2",
+        "lost = lost or learned > most**20",
+        tests=("tests/test_dbn_classifier.py",),
+    ),
+    Mutation(
+        "what layers have learned from nothing but steps is kept",
+        "boltzmann/_net_starts.py",
+        "lost = lost or learned > most**2",
+        "lost = learned > most**2",
         tests=("tests/test_dbn_classifier.py",),
     ),
     Mutation(

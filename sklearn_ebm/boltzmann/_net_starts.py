@@ -88,7 +88,7 @@ def spread_fields(params, first, X, reals_as_bits=False):
     where they hardly vary, these say no more than how often units are on, and are in
     the way: then every unit is half on at a row of its own, so that units bend where
     there are rows. Where fields vary so much that units are no more than steps,
-    nothing of them is kept, either.
+    nothing of them is kept, either, nor of the layers above, which learned from these.
 
     Parameters
     ----------
@@ -105,14 +105,16 @@ def spread_fields(params, first, X, reals_as_bits=False):
         Whether the first layer has learned from numbers outside [0, 1] as if they were
         bits.
     """
+    lost = False
     for layer in range(0, len(params) - 2, 2):
         W, b = params[layer : layer + 2]
         parts = dense_chunks(X, W.dtype) if layer == 0 else [X]
         both = [(product(part, W), product(part, first[layer])) for part in parts]
         fields, added = map(np.concatenate, zip(*both, strict=True))
         learned, random = _mean_variance(fields), _mean_variance(added)
-        lost = LOST_SPREAD_OF_REALS if reals_as_bits and layer == 0 else LOST_SPREAD
-        if learned > lost**2:
+        most = LOST_SPREAD_OF_REALS if reals_as_bits and layer == 0 else LOST_SPREAD
+        lost = lost or learned > most**2
+        if lost:
             W[:], fields, learned = 0, np.zeros_like(fields), 0.0
         if learned < ENOUGH_SPREAD**2 and random:
             enough, least = (
