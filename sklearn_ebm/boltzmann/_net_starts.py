@@ -18,9 +18,9 @@ ENOUGH_SPREAD, LEAST_SPREAD, MOST_GAIN, LOST_SPREAD = 2.0, 0.5, 1000.0, 50.0
 # no such numbers, and so weights grow with every step. (Of bits, and values between
 # them, it has been 5. Units that know that features are real have had 12.)
 LOST_SPREAD_OF_REALS = 6.0
-# Largest standard deviation of random fields of numbers outside [0, 1]. (Narrower ones
-# learn products and bends of a few columns worse, wider ones sums of many columns.)
-SPREAD_OF_REALS = 1.0
+# Largest standard deviation of random fields of numbers outside [0, 1]. (By wider ones
+# nets learn more of the noise, but less where features are more than rows.)
+SPREAD_OF_REALS = LEAST_SPREAD
 
 
 def random_params(sizes, dtype, rng):
