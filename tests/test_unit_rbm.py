@@ -661,6 +661,14 @@ def test_clusters_are_found_and_kept(name):
     assert model.score(X) > wanted - 0.15
 
 
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_counts_of_nothing_are_one_feature_where_epochs_go_by_rows(container):
+    X = container(np.zeros((5, 4)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        assert RBM(1, visible="poisson", batch_size=5).fit(X).n_iter_ == 30
+
+
 def test_a_few_epochs_of_rare_counts_tell_topics_apart():
     """In fifteen epochs, by default before, 2.5 nats were gained."""
     rng = generator(656)

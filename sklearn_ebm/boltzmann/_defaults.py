@@ -30,10 +30,10 @@ WHOLE = 1 / 3
 def n_told(kinds, means):
     """Return how many features a row tells of, as it does of few counts of many.
 
-    `kinds` and `means` are those of the visible units.
+    `kinds` and `means` are those of the visible units. It is one at least.
     """
     rare = np.minimum(1.0, means / WHOLE)
-    return np.where(are(kinds, Kind.POISSON), rare, 1.0).sum()
+    return max(1.0, np.where(are(kinds, Kind.POISSON), rare, 1.0).sum())
 
 
 def epochs_as_rows_allow(n_epochs, shape, rows_a_feature):
