@@ -1256,7 +1256,7 @@ MUTATIONS = [
     # ---- Classification RBMs ----
     Mutation(
         "classes: the hybrid rate does not know how rare labels are",
-        "boltzmann/_trainable_classifier.py",
+        "boltzmann/_trainable_rbm_classifier.py",
         "rate = RATE / np.sqrt(rarity)",
         "rate = RATE",
         tests=("tests/test_classifier_trainer.py",),
@@ -1408,7 +1408,7 @@ MUTATIONS = [
     ),
     Mutation(
         "classes: rare labels make steps of one row",
-        "boltzmann/_trainable_classifier.py",
+        "boltzmann/_trainable_rbm_classifier.py",
         "if discriminative and rows_a_label > most:",
         "if False:",
         tests=("tests/test_classifier_trainer.py", "tests/test_rbm_classifier.py"),
@@ -1450,13 +1450,13 @@ MUTATIONS = [
     ),
     Mutation(
         "classes: unlabelled rows stay in a discriminative fit",
-        "boltzmann/_trainable_classifier.py",
+        "boltzmann/_trainable_rbm_classifier.py",
         'if self.objective == "discriminative" and not known.all():',
         'if self.objective == "nothing" and not known.all():',
     ),
     Mutation(
         "classes: labels of samples are not kept",
-        "boltzmann/_fitted_classifier.py",
+        "boltzmann/_fitted_rbm_classifier.py",
         "        if codes is None:\n            v = self",
         "        if True:\n            v = self",
         tests=("tests/test_dbn_generative.py",),
@@ -1784,7 +1784,7 @@ MUTATIONS = [
     ),
     Mutation(
         "features that vary later keep weights that were none of theirs",
-        "boltzmann/_trainable_classifier.py",
+        "boltzmann/_trainable_rbm_classifier.py",
         "ratio[woken] = (last / now)[woken]",
         "ratio[woken] = 1",
         tests=("tests/test_rbm_classifier.py",),
@@ -2117,14 +2117,14 @@ MUTATIONS = [
     ),
     Mutation(
         "hidden units that are to tell labels begin where they say nothing",
-        "boltzmann/_classifier_starts.py",
+        "boltzmann/_rbm_classifier_starts.py",
         "weights = weights * (spread / SMALL / np.sqrt(variance.sum()))",
         "weights = weights * 1.0",
         tests=("tests/test_classifier_trainer.py", "tests/test_rbm_classifier.py"),
     ),
     Mutation(
         "hidden units that are to tell labels begin as wide for few rows",
-        "boltzmann/_classifier_starts.py",
+        "boltzmann/_rbm_classifier_starts.py",
         "return min(spread, SPREAD_BY_ROWS",
         "return max(spread, 0 * SPREAD_BY_ROWS",
         tests=("tests/test_rbm_classifier.py",),
@@ -2194,14 +2194,14 @@ MUTATIONS = [
     ),
     Mutation(
         "features of a classifier do not begin at their means",
-        "boltzmann/_classifier_starts.py",
+        "boltzmann/_rbm_classifier_starts.py",
         "visible - weighted_sums",
         "visible - 0 * weighted_sums",
         tests=("tests/test_classifier_trainer.py", "tests/test_rbm_classifier.py"),
     ),
     Mutation(
         "a single row says how much features vary",
-        "boltzmann/_classifier_starts.py",
+        "boltzmann/_rbm_classifier_starts.py",
         "(n_rows * variance + share * (1 - share)) / (n_rows + 1)",
         "np.maximum(variance, 1e-12)",
         tests=("tests/test_classifier_trainer.py", "tests/test_rbm_classifier.py"),
@@ -2244,14 +2244,14 @@ MUTATIONS = [
     ),
     Mutation(
         "rows held out have a say in where a classifier starts",
-        "boltzmann/_trainable_classifier.py",
+        "boltzmann/_trainable_rbm_classifier.py",
         "mean, n_rows = means_without(X, rows, division.held_out), division.n_rows",
         "mean, n_rows = rows.column_means, division.n_rows",
         tests=("tests/test_classifier_trainer.py", "tests/test_rbm_classifier.py"),
     ),
     Mutation(
         "labels held out have a say in where a classifier starts",
-        "boltzmann/_trainable_classifier.py",
+        "boltzmann/_trainable_rbm_classifier.py",
         "known = codes[division.training]",
         "known = codes",
         tests=("tests/test_classifier_trainer.py", "tests/test_rbm_classifier.py"),

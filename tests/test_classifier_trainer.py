@@ -32,7 +32,7 @@ from reference import (
 from sklearn_ebm import RBMClassifier
 from sklearn_ebm._classifier import ClassifierTrainer
 from sklearn_ebm._rows import Rows
-from sklearn_ebm.boltzmann import _trainable_classifier
+from sklearn_ebm.boltzmann import _trainable_rbm_classifier
 
 KEY = 0x0123456789ABCDEF
 DRAW_LABEL, DRAW_ROW_LABEL = 4, 5
@@ -570,7 +570,7 @@ def test_a_rare_label_counts_as_much_as_a_minibatch_at_most(
         found.update(settings, trainer=ClassifierTrainer(*args, **settings))
         return found["trainer"]
 
-    monkeypatch.setattr(_trainable_classifier, "ClassifierTrainer", spy)
+    monkeypatch.setattr(_trainable_rbm_classifier, "ClassifierTrainer", spy)
     settings = {"objective": "hybrid", "alpha": 1.0, "unlabeled": -1, "n_iter": 1}
     model = RBMClassifier(5, batch_size=batch_size, weight_decay=0.1, **settings)
     model.fit(digits[:400], y)

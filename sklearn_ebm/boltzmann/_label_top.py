@@ -20,7 +20,7 @@ from .._validation import check_restored, check_rows
 from ..layered import Layered
 from ..units import Gaussian
 from ._faults import REAL_FEATURES
-from ._fitted_classifier import scores_of
+from ._fitted_rbm_classifier import scores_of
 from ._labels import warn_of_few_labels
 from ._sampling import PASS_KEY
 from ._stack import (

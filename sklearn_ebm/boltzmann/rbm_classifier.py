@@ -5,10 +5,10 @@ from numbers import Integral, Real
 from .._parameters import Interval, StrOptions
 from .._stopping import STOPPING_CONSTRAINTS
 from .._training import SCHEDULES
-from ._trainable_classifier import TrainableClassifier
+from ._trainable_rbm_classifier import TrainableRBMClassifier
 
 
-class RBMClassifier(TrainableClassifier):
+class RBMClassifier(TrainableRBMClassifier):
     """Classification restricted Boltzmann machine.
 
     A joint model of binary visible units v, a label y and binary hidden units h,

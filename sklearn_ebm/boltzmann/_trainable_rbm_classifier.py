@@ -23,9 +23,8 @@ from .._training import (
 from .._validation import check_rows, random_key
 from .._warning import warn
 from ..monitoring import train_epoch
-from ._classifier_starts import spread_of_fields, start_for_labels, start_of_joint
 from ._faults import warn_of_constant_labels
-from ._fitted_classifier import FittedClassifier, scores_of
+from ._fitted_rbm_classifier import FittedRBMClassifier, scores_of
 from ._labels import (
     check_classes,
     check_labels,
@@ -36,6 +35,7 @@ from ._labels import (
     warn_of_few_labels,
 )
 from ._predicted_labels import validation_of
+from ._rbm_classifier_starts import spread_of_fields, start_for_labels, start_of_joint
 from ._standardised import (
     Moments,
     moments_to_standardise,
@@ -56,7 +56,7 @@ SEEN_ENTRIES = "log_likelihood", "accuracy"
 ALPHA = 0.01
 
 
-class TrainableClassifier(CallbackSupportMixin, FittedClassifier):
+class TrainableRBMClassifier(CallbackSupportMixin, FittedRBMClassifier):
     """The training of a classification RBM.
 
     An estimator that derives from it has the parameters of `RBMClassifier`.

@@ -31,7 +31,7 @@ CHUNK = 2000
 FIRST_STATES, LABEL = 5, int(Purpose.DRAW_LABEL)
 
 
-class FittedClassifier(PredictedLabels, OwnDraws, Transformer):
+class FittedRBMClassifier(PredictedLabels, OwnDraws, Transformer):
     """The use of a classification RBM.
 
     The estimator that derives from it sets `classes_`, `components_`,
