@@ -1546,26 +1546,26 @@ MUTATIONS = [
     ),
     Mutation(
         "net: rows without labels are trained on",
-        "boltzmann/_fine_tuned_classifier.py",
+        "boltzmann/_net_classifier.py",
         "        return codes, known\n",
         "        return codes, np.ones_like(known)\n",
     ),
     Mutation(
         "net: machines are never centred",
-        "boltzmann/_fine_tuned.py",
+        "boltzmann/_trainable_net.py",
         "variances.sum() < MOSTLY_MEAN * np.square(rarer).sum()",
         "False",
         tests=("tests/test_dbn_classifier.py",),
     ),
     Mutation(
         "net: class weights are not scaled",
-        "boltzmann/_fine_tuned_classifier.py",
+        "boltzmann/_net_classifier.py",
         "weights * (counts.sum() / total)",
         "weights",
     ),
     Mutation(
         "net: the last epoch is kept instead of the best",
-        "boltzmann/_fine_tuned.py",
+        "boltzmann/_trainable_net.py",
         '(best["parameters"] if best else run.params)',
         "run.params",
     ),
@@ -1791,7 +1791,7 @@ MUTATIONS = [
     ),
     Mutation(
         "features that vary later take what they were from the fields",
-        "boltzmann/_fine_tuned.py",
+        "boltzmann/_trainable_net.py",
         "bias = params[1] + weighted_sums(params[0][woken].T, inputs)",
         "bias = params[1]",
         tests=("tests/test_dbn_classifier.py",),
@@ -2152,7 +2152,7 @@ MUTATIONS = [
     ),
     Mutation(
         "steps of real numbers taken for bits are kept as long as any",
-        "boltzmann/_fine_tuned.py",
+        "boltzmann/_trainable_net.py",
         'reals_as_bits = self.visible == "bernoulli" and',
         'reals_as_bits = self.visible == "gaussian" and',
         tests=("tests/test_dbn_classifier.py",),
@@ -2166,7 +2166,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the net is given features of any size as they are",
-        "boltzmann/_fine_tuned.py",
+        "boltzmann/_trainable_net.py",
         "return inputs if standard is None else Standardised(inputs, standard)",
         "return inputs",
         tests=("tests/test_dbn_classifier.py",),

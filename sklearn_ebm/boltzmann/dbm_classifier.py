@@ -4,13 +4,13 @@ from numbers import Integral, Real
 
 from .._parameters import Interval, PairOf, StrOptions
 from . import _multi_prediction, _unrolled
-from ._fine_tuned_classifier import FineTunedClassifier
+from ._net_classifier import NetClassifier
 
 # What a model has with objective="fine_tuning" only.
 OF_NETS = "dbm_variance_", "coefs_", "intercepts_"
 
 
-class DBMClassifier(FineTunedClassifier):
+class DBMClassifier(NetClassifier):
     """Deep Boltzmann machine, trained to classify.
 
     With ``objective="fine_tuning"`` a deep Boltzmann machine first learns the features
@@ -255,7 +255,7 @@ class DBMClassifier(FineTunedClassifier):
 
     _parameter_constraints: dict = {
         name: constraint
-        for name, constraint in FineTunedClassifier._parameter_constraints.items()
+        for name, constraint in NetClassifier._parameter_constraints.items()
         if name != "pretrain"
     } | {
         "objective": [StrOptions({"fine_tuning", "multi_prediction"})],
@@ -270,7 +270,7 @@ class DBMClassifier(FineTunedClassifier):
         ],
         "pretrain_weight_decay": [Interval(Real, 0, None, closed="left")],
     }
-    # What `FineTuned` knows and this does not offer.
+    # What `TrainableNet` knows and this does not offer.
     pretrain = True
 
     def __init__(

@@ -8,9 +8,9 @@ from .._parameters import StrOptions, check_parameters
 from .._training import refuse_early_stopping
 from .._validation import check_rows
 from . import _label_top
-from ._fine_tuned import partial_fit_available
-from ._fine_tuned_classifier import FineTunedClassifier
 from ._labels import check_classes
+from ._net_classifier import NetClassifier
+from ._trainable_net import partial_fit_available
 
 
 def _generative(estimator):
@@ -25,7 +25,7 @@ def _generative(estimator):
     return True
 
 
-class DBNClassifier(FineTunedClassifier):
+class DBNClassifier(NetClassifier):
     """Deep belief net that classifies: fine-tuned, or a model of labels and features.
 
     A net of logistic hidden layers with softmax outputs. Its hidden layers start from a
@@ -262,7 +262,7 @@ class DBNClassifier(FineTunedClassifier):
     """
 
     _parameter_constraints: dict = {
-        **FineTunedClassifier._parameter_constraints,
+        **NetClassifier._parameter_constraints,
         "objective": [StrOptions({"discriminative", "generative"})],
     }
 

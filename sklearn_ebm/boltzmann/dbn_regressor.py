@@ -8,11 +8,11 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from .._network import Linear
 from .._validation import check_given, naming, or_more_digits, refuse_times_and_masks
-from ._fine_tuned import FineTuned, partial_fit_available
+from ._trainable_net import TrainableNet, partial_fit_available
 from ._visible_scales import FEW_ROWS, beyond_rounding
 
 
-class DBNRegressor(RegressorMixin, FineTuned):
+class DBNRegressor(RegressorMixin, TrainableNet):
     """Deep belief net, fine-tuned by back-propagation to predict numbers.
 
     A net of logistic hidden layers with linear outputs. Its hidden layers start from a

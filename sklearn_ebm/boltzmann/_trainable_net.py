@@ -87,7 +87,7 @@ def _takes_steps(estimator):
 partial_fit_available = available_if(_takes_steps)
 
 
-class FineTuned(CallbackSupportMixin, FittedNet):
+class TrainableNet(CallbackSupportMixin, FittedNet):
     """The training of a pretrained net.
 
     An estimator that derives from it has the parameters below and says what its

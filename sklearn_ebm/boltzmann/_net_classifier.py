@@ -8,7 +8,6 @@ from sklearn.utils.class_weight import compute_class_weight
 from .._network import Softmax
 from .._parameters import StrOptions
 from .._validation import naming
-from ._fine_tuned import FineTuned, partial_fit_available
 from ._labels import (
     check_classes,
     check_labels,
@@ -18,17 +17,18 @@ from ._labels import (
     refuse_mark,
 )
 from ._predicted_labels import PredictedLabels, validation_of
+from ._trainable_net import TrainableNet, partial_fit_available
 
 
-class FineTunedClassifier(PredictedLabels, FineTuned):
+class NetClassifier(PredictedLabels, TrainableNet):
     """What a pretrained net needs to learn labels, and to tell them.
 
     An estimator that derives from it has the parameters `class_weight` and
-    `unlabeled` besides those of `FineTuned`.
+    `unlabeled` besides those of `TrainableNet`.
     """
 
     _parameter_constraints: dict = {
-        **FineTuned._parameter_constraints,
+        **TrainableNet._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "unlabeled": [Real, str, None],
     }
