@@ -29,7 +29,7 @@ KERNELS = [
     "_sparse_states",
     "_unit_trainer",
     "_sparse_codes",
-    "_classifier",
+    "_classifier_trainer",
     "_class_scores",
     "_ica",
     "_factor_scores",

@@ -81,16 +81,16 @@ cdef struct Draw:
 
 cdef struct Sweep:
     # Rows that go through a layer: what is on in the layer before, where the means go
-    # (or, without `keep`, room for those of GROUP panels), and the first of the rows of
-    # bits that are drawn (unless draw.purpose is NO_DRAW). If base is not NULL, row r
-    # is drawn at the inverse temperature betas[r] of the path that begins at these
-    # biases.
+    # (or, without `keep_fields`, room for those of GROUP panels), and the first of the
+    # rows of bits that are drawn (unless draw.purpose is NO_DRAW). If base is not NULL,
+    # row r is drawn at the inverse temperature betas[r] of the path that begins at
+    # these biases.
     Py_ssize_t n
     ActiveRows given
     const char *base
     const double *betas
     char *fields
-    bint keep
+    bint keep_fields
     Draw draw
     char *bits
     Py_ssize_t bits_stride

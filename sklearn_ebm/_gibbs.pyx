@@ -361,7 +361,7 @@ cdef void sample_group(
     cdef Py_ssize_t q, n = sweep.n, stride = n * PANEL_BYTES
     cdef char *fields = sweep.fields
     cdef char *at
-    if sweep.keep:
+    if sweep.keep_fields:
         fields += (start - origin) * stride
     layer.fields(&sweep.given, n, start, stop, panels, fields, stride)
     for q in range(start, stop):
@@ -385,7 +385,7 @@ cdef Sweep bits_sweep(
     cdef Sweep sweep
     sweep.given, sweep.n = given.at(first_given), n
     sweep.base, sweep.betas = NULL, NULL
-    sweep.fields, sweep.keep, sweep.draw = fields, False, draw
+    sweep.fields, sweep.keep_fields, sweep.draw = fields, False, draw
     sweep.bits = <char *> (out.words + first_out * out.n_words)
     sweep.bits_stride = out.n_words * 8
     return sweep

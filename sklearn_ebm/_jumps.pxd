@@ -10,7 +10,7 @@ cdef enum:
     POOL = 48
     # Rows whose fields are kept for samples of the fitted machine, in which no mode is
     # to be missing.
-    SEEN = 256
+    ARCHIVE = 256
     # One in so many of them may give way to a point between rows, or beyond one.
     SPACING = 8
     # How far beyond, in distances between that row and the one before it.
@@ -34,8 +34,8 @@ cdef class Jumps:
     cdef double *unknown
     cdef readonly Py_ssize_t n_rows, at
     # A longer ring of fields alone, which the training does not use.
-    cdef char *seen
-    cdef readonly Py_ssize_t n_seen, seen_at
+    cdef char *archive
+    cdef readonly Py_ssize_t n_archived, archive_at
     # Hidden states of the chains, and after them what is proposed to each; products of
     # all of these with the fields; log partitions of the visible units given either;
     # what log w would gain, and whether the proposal was accepted.
@@ -53,7 +53,7 @@ cdef class Jumps:
     cdef uint64_t usual_wait, short_wait
 
     cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL
-    cdef void keep(self, Py_ssize_t r, const char *fields) noexcept nogil
+    cdef void store(self, Py_ssize_t r, const char *fields) noexcept nogil
     cdef void end_minibatch(self, Py_ssize_t n) noexcept nogil
     cdef bint _is_between(self, Py_ssize_t k) noexcept nogil
     cdef void _go_between(self, Py_ssize_t k) noexcept nogil

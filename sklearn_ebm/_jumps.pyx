@@ -82,7 +82,7 @@ cdef double NEVER = -1e30
 cdef class Jumps:
     """Jumps of the chains of a machine to hidden states of rows of data.
 
-    The rows are the last POOL ones that were kept. In a jump, the threads of a team
+    The rows are the last POOL ones that were stored. In a jump, the threads of a team
     call `propose`, `take_products` and `choose` with their numbers, and with a barrier
     after each. Whose the machine is sees to `states` before the second, to
     `visible_now` and `visible_then` before the third, and lets chains go that are
@@ -107,7 +107,7 @@ cdef class Jumps:
         self.leaves = select_leaves(self.itemsize)
         self.memory = {}
         self.fields = self._bytes("fields", POOL * h_bytes)
-        self.seen = self._bytes("seen", SEEN * hidden.n_units * self.itemsize)
+        self.archive = self._bytes("archive", ARCHIVE * hidden.n_units * self.itemsize)
         self.log_partitions = <double *> self._bytes("log_partitions", POOL * 8)
         self.unknown = <double *> self._bytes("unknown", POOL * 8)
         self.states = self._bytes("states", 2 * n_chains * h_bytes)
@@ -144,16 +144,17 @@ cdef class Jumps:
         rows = self.memory["fields"].view(self.dtype).reshape(POOL, -1)
         return rows[: self.n_rows, : self.hidden.n_units]
 
-    def _seen(self):
-        return self.memory["seen"].view(self.dtype).reshape(SEEN, -1)[: self.n_seen]
+    def _archived(self):
+        rows = self.memory["archive"].view(self.dtype).reshape(ARCHIVE, -1)
+        return rows[: self.n_archived]
 
     def state(self):
         """Arrays and plain values to go on from."""
         return {
             "fields": self._rows().copy(),
             "at": self.at,
-            "seen": self._seen().copy(),
-            "seen_at": self.seen_at,
+            "archive": self._archived().copy(),
+            "archive_at": self.archive_at,
             "of_rows": np.array(
                 [not self._is_between(k) for k in range(self.n_rows)], dtype=bool
             ),
@@ -168,12 +169,12 @@ cdef class Jumps:
         self.wait = max(self.short_wait, <uint64_t> state["wait"])
         self.due = state["due"]
         self._rows()[:] = state["fields"]
-        self.n_seen, self.seen_at = len(state["seen"]), state["seen_at"]
-        self._seen()[:] = state["seen"]
+        self.n_archived, self.archive_at = len(state["archive"]), state["archive_at"]
+        self._archived()[:] = state["archive"]
         self.memory["unknown"].view(float)[:] = 1
 
-    cdef void keep(self, Py_ssize_t r, const char *fields) noexcept nogil:
-        """Keep fields of hidden units given row r of a minibatch."""
+    cdef void store(self, Py_ssize_t r, const char *fields) noexcept nogil:
+        """Store fields of hidden units given row r of a minibatch."""
         cdef Py_ssize_t k
         cdef Py_ssize_t n_bytes = self.hidden.n_units * self.itemsize
         if r < POOL:
@@ -181,18 +182,19 @@ cdef class Jumps:
             # (What fills up the last panel stays: fields of units that are off.)
             memcpy(self.fields + k * self.h_bytes, fields, n_bytes)
             self.unknown[k] = 1
-            memcpy(self.seen + (self.seen_at + r) % SEEN * n_bytes, fields, n_bytes)
+            k = (self.archive_at + r) % ARCHIVE
+            memcpy(self.archive + k * n_bytes, fields, n_bytes)
 
     cdef void end_minibatch(self, Py_ssize_t n) noexcept nogil:
-        """Take note that fields of n rows have been kept. For one thread."""
+        """Take note that fields of n rows are stored. For one thread."""
         cdef Py_ssize_t r, k
         for r in range(min(n, POOL)):
             k = (self.at + r) % POOL
             if self._is_between(k):
                 self._go_between(k)
         self.at = (self.at + min(n, POOL)) % POOL
-        self.seen_at = (self.seen_at + min(n, POOL)) % SEEN
-        self.n_seen = min(self.n_seen + min(n, POOL), SEEN)
+        self.archive_at = (self.archive_at + min(n, POOL)) % ARCHIVE
+        self.n_archived = min(self.n_archived + min(n, POOL), ARCHIVE)
         self.n_rows = min(self.n_rows + n, POOL)
 
     cdef bint _is_between(self, Py_ssize_t k) noexcept nogil:

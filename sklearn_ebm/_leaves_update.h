@@ -88,12 +88,12 @@ INLINE V NAME(shrink)(V x, REAL by)
     return SELECT(above > zero, above, SELECT(below < zero, below, zero));
 }
 
-/* Enter the new x into its average, and what the chains see of it: with its
-   fast part.  Either may be NULL. */
-INLINE void NAME(enter)(V x, V *average, REAL mix, const V *fast, V *seen)
+/* Enter the new x into its average, and add up what chains have in its place: x and
+   its fast part.  Either may be NULL. */
+INLINE void NAME(enter)(V x, V *average, REAL mix, const V *fast, V *with_fast)
 {
     if (average) *average += (x - *average) * mix;
-    if (fast) *seen = x + *fast;
+    if (fast) *with_fast = x + *fast;
 }
 
 /* The fast part of a parameter fades, and follows the gradient g. */
@@ -131,7 +131,7 @@ INLINE void NAME(cap_norms)(const PanelUpdate *u, const int np,
                 NAME(enter)(
                     *w, u->average ? (V *)(u->average + cell) + q : NULL, mix,
                     u->fast ? (const V *)(u->fast + cell) + q : NULL,
-                    u->fast ? (V *)(u->seen + cell) + q : NULL);
+                    u->fast ? (V *)(u->with_fast + cell) + q : NULL);
             }
         if (u->drift) u->drift[2 * i + 1] += NAME(lane_sum)(drift);
     }
@@ -248,7 +248,7 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
             *CELL(u->fast) = NAME(follow)(*CELL(u->fast), sums[p][q], fast_rate);
         if (capped) EACH_CELL squares[p][q] += x[p][q] * x[p][q];
         if (fast && !capped) EACH_CELL
-            NAME(enter)(x[p][q], NULL, mix, CELL(u->fast), CELL(u->seen));
+            NAME(enter)(x[p][q], NULL, mix, CELL(u->fast), CELL(u->with_fast));
 #undef CELL
         if (extras && u->drift) {
             u->drift[2 * i] = NAME(lane_sum)(decay_drift);
@@ -273,7 +273,7 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
                 rate, momentum, nesterov) - by[p][q];
             NAME(enter)(
                 *bias, u->hidden_average ? (V *)u->hidden_average + k : NULL, mix,
-                f, fast ? (V *)u->hidden_seen + k : NULL);
+                f, fast ? (V *)u->hidden_with_fast + k : NULL);
             ((V *)u->next_offset)[k] = offset[p][q]
                 + (mean - offset[p][q]) * (REAL)u->offset_rate;
         }
@@ -289,7 +289,7 @@ static void NAME(visible_step)(const VisibleUpdate *u, ptrdiff_t start,
                                ptrdiff_t stop)
 {
     REAL *bias = u->bias, *velocity = u->velocity, *average = u->average;
-    REAL *fast = u->fast, *seen = u->seen;
+    REAL *fast = u->fast, *with_fast = u->with_fast;
     const REAL *mu = u->offset;
     for (ptrdiff_t i = start; i < stop; i++) {
         const double change = u->changes[i];
@@ -312,7 +312,7 @@ static void NAME(visible_step)(const VisibleUpdate *u, ptrdiff_t start,
         bias[i] += (REAL)u->learning_rate * g - (REAL)by;
         if (average)
             average[i] += (bias[i] - average[i]) * (REAL)u->average_rate;
-        if (fast) seen[i] = bias[i] + fast[i];
+        if (fast) with_fast[i] = bias[i] + fast[i];
     }
 }
 

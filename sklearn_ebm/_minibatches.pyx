@@ -29,7 +29,7 @@ cdef class Minibatches:
         """First step of the random counter that no sweep has drawn from."""
         return self.step + (self.n_gibbs_steps if self.unfinished else 0)
 
-    def seen(self):
+    def found(self):
         """What the epoch has found of its rows, by the names of the history."""
         return {}
 

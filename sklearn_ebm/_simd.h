@@ -79,7 +79,7 @@ typedef struct {
     char *velocity;            /* IN/OUT, NULL without momentum */
     char *average;             /* IN/OUT, NULL when none are entered into it */
     char *fast;                /* IN/OUT, NULL without fast weights */
-    char *seen;                /* OUT, with `fast`: weights + fast weights */
+    char *with_fast;           /* OUT, with `fast`: weights + fast weights */
     char *carry;               /* IN/OUT sums of earlier blocks, or NULL */
     const char *table;         /* subset sums of rows */
     ptrdiff_t table_stride;    /* bytes between panels of the table */
@@ -99,7 +99,7 @@ typedef struct {
        ones (OUT), biases (IN/OUT), and of these what the weights have. */
     const char *data_total, *chain_total, *hidden_offset;
     char *next_offset, *hidden_bias, *hidden_velocity, *hidden_average;
-    char *hidden_fast, *hidden_seen;
+    char *hidden_fast, *hidden_with_fast;
     double learning_rate, momentum, weight_decay, offset_rate;
     double average_rate;       /* of the parameters in their averages */
     double shrinkage;          /* of the weights after the step */
@@ -115,7 +115,7 @@ typedef struct {
 
 /* The step of the visible biases (see visible_step). */
 typedef struct {
-    void *bias, *velocity, *average, *fast, *seen;  /* IN/OUT; NULL as above */
+    void *bias, *velocity, *average, *fast, *with_fast;  /* IN/OUT; NULL as above */
     const void *offset;
     const double *changes;     /* per feature */
     const double *projections; /* of them: rows counted by their h . offset */

@@ -33,7 +33,7 @@ cdef extern from "_simd.h" nogil:
         char *velocity
         char *average
         char *fast
-        char *seen
+        char *with_fast
         char *carry
         const char *table
         Py_ssize_t table_stride
@@ -56,7 +56,7 @@ cdef extern from "_simd.h" nogil:
         char *hidden_velocity
         char *hidden_average
         char *hidden_fast
-        char *hidden_seen
+        char *hidden_with_fast
         double learning_rate
         double momentum
         double weight_decay
@@ -75,7 +75,7 @@ cdef extern from "_simd.h" nogil:
         void *velocity
         void *average
         void *fast
-        void *seen
+        void *with_fast
         const void *offset
         const double *changes
         const double *projections

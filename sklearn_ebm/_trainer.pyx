@@ -262,9 +262,9 @@ cdef class Trainer(Minibatches):
         )
         self.chain_up = Layer(weights, hidden)
         self.chain_down = Layer(weights, visible, turned=True)
-        self.update.seen = weights.data
-        self.update.hidden_seen = self.chain_up.bias
-        self.visible_update.seen = self.chain_down.bias
+        self.update.with_fast = weights.data
+        self.update.hidden_with_fast = self.chain_up.bias
+        self.visible_update.with_fast = self.chain_down.bias
 
     def fast_parameters(self):
         return self._followed("fast")
@@ -496,7 +496,7 @@ cdef class Trainer(Minibatches):
                     self.jump_room + p * PANEL_BYTES,
                     self.jump_fields + (p * n + r) * PANEL_BYTES, PANEL_BYTES,
                 )
-            self.jumps.keep(r, self.jump_room)
+            self.jumps.store(r, self.jump_room)
         self.jumps.end_minibatch(n)
 
     cdef void _exchange_states(self, real kind) noexcept nogil:
@@ -569,7 +569,7 @@ cdef class Trainer(Minibatches):
                 self.visible, 0, self.hidden, work.first_chain, m,
                 self.chain_means + start * m * PANEL_BYTES, draw,
             )
-            sweeps[0].keep = True
+            sweeps[0].keep_fields = True
             n_sweeps = 1
         if self.update.fast != NULL:
             # Weights of their own; otherwise data and chains share a reading.
@@ -582,7 +582,7 @@ cdef class Trainer(Minibatches):
                 self.visible, 0, self.hidden, work.first_chain, n,
                 self.data_means + start * n * PANEL_BYTES, draw,
             )
-            sweeps[n_sweeps].given, sweeps[n_sweeps].keep = self.room.at(0), True
+            sweeps[n_sweeps].given, sweeps[n_sweeps].keep_fields = self.room.at(0), True
             n_sweeps += 1
         sample_panels(self.up, sweeps, n_sweeps, start, stop, room)
 
@@ -857,9 +857,9 @@ cdef class Trainer(Minibatches):
             u.hidden_average = self.update.hidden_average + at
         if u.fast != NULL:
             u.fast = self.update.fast + start * stride
-            u.seen = self.update.seen + start * stride
+            u.with_fast = self.update.with_fast + start * stride
             u.hidden_fast = self.update.hidden_fast + at
-            u.hidden_seen = self.update.hidden_seen + at
+            u.hidden_with_fast = self.update.hidden_with_fast + at
 
     cdef void _tabulate(
         self, const Pass *work, Py_ssize_t panel, char *data_table,

@@ -297,7 +297,7 @@ class Run:
             "learning_rate": float(rates[0]),
             "seconds": time.perf_counter() - begin,
             "weight_norm": norm,
-            **trainer.seen(),
+            **trainer.found(),
         }
         if self.tempered is not None:
             entry |= self.tempered.report()

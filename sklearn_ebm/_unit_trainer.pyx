@@ -105,7 +105,7 @@ cdef class UnitTrainer(Minibatches):
     cdef public double l1_decay, max_norm, offset_rate
     cdef public double sparsity_target, sparsity_cost, clip, keep
     cdef public bint nesterov, unbounded
-    cdef bint averaging, moving, any_gaussian, placed, shifted
+    cdef bint averaging, moving, any_gaussian, visible_known, shifted
     cdef Units visible, hidden
     cdef MeanField field
     cdef Excess excess
@@ -123,14 +123,14 @@ cdef class UnitTrainer(Minibatches):
     cdef char *average
     cdef char *gradient
     # Rows of data, then of chains: visible states, the same over variances, hidden
-    # means; and hidden states of the chains, and visible ones if they are `placed`.
+    # means; and hidden states of the chains, and visible ones if `visible_known`.
     # The first two are the same where no visible unit is Gaussian.
     cdef char *states
     cdef char *seen
     cdef SparseStates lists
     cdef char *means
     cdef char *chains_
-    cdef char *places_
+    cdef char *visible_chains_
     # In double: parameters and what the steps need, by unit.
     cdef double *b
     cdef double *c
@@ -240,7 +240,7 @@ cdef class UnitTrainer(Minibatches):
         )
         self.means = self._bytes("means", (n + m) * self.h_bytes)
         self.chains_ = self._bytes("chains", m * self.h_bytes)
-        self.places_ = self._bytes("places", m * self.v_bytes)
+        self.visible_chains_ = self._bytes("visible_chains", m * self.v_bytes)
         self.b, self.c = self._doubles("b", D), self._doubles("c", H)
         self.variance = self._doubles("variance", D)
         self.v_offset = self._doubles("visible_offset", D)
@@ -371,15 +371,16 @@ cdef class UnitTrainer(Minibatches):
         """States of the persistent chains, (n_chains, n_hidden)."""
         return self._get("chains", self.n_chains)
 
-    def set_chains(self, states, places=None):
+    def set_chains(self, states, visible=None):
         """Let the persistent chains go on from states, (n_chains, n_hidden).
 
-        places : visible states, as `places` has returned them, or None to draw them.
+        visible : visible states, as `visible_chains` has returned them, or None to
+            draw them.
         """
         self._set("chains", states)
-        self.placed = places is not None
-        if self.placed:
-            self._places()[:] = places
+        self.visible_known = visible is not None
+        if self.visible_known:
+            self._visible_chains()[:] = visible
 
     def start_jumps(self, state=None):
         """Let the chains jump to hidden states of rows, from now or from a state on.
@@ -400,12 +401,12 @@ cdef class UnitTrainer(Minibatches):
         """What `start_jumps` goes on from, or None without jumps."""
         return None if self.jumps is None else self.jumps.state()
 
-    def places(self):
+    def visible_chains(self):
         """Visible states of the persistent chains, (n_chains, n_visible)."""
-        return self._places().copy()
+        return self._visible_chains().copy()
 
-    def _places(self):
-        rows = self.memory["places"].view(self.dtype)
+    def _visible_chains(self):
+        rows = self.memory["visible_chains"].view(self.dtype)
         width = self.v_bytes // self.itemsize
         return rows.reshape(-1, width)[: self.n_chains, : self.n_visible]
 
@@ -451,8 +452,8 @@ cdef class UnitTrainer(Minibatches):
             if not self.persistent:
                 team_barrier()
                 if thread == 0:
-                    memcpy(self.places_, self.states, n * self.v_bytes)
-                    self.placed = True
+                    memcpy(self.visible_chains_, self.states, n * self.v_bytes)
+                    self.visible_known = True
                 self._up(0, n, n, DRAW_DATA, self.step, thread, team, kind)
         if (
             now.number == 0 and self.jumps is not None and self.jumps.n_rows
@@ -466,7 +467,7 @@ cdef class UnitTrainer(Minibatches):
             team_barrier()
         self._down(n, m, self.step + now.number, thread, team, kind)
         if thread == 0:
-            self.placed = True
+            self.visible_known = True
         # With persistence the data go up with the last sweep of the chains.
         self._up(
             0 if now.last and self.persistent else n, n + m, n, DRAW_HIDDEN,
@@ -612,12 +613,12 @@ cdef class UnitTrainer(Minibatches):
         cdef Py_ssize_t D = self.n_visible, r, i
         cdef char *x = self.states + n * self.v_bytes
         cdef real *row
-        cdef real *place
+        cdef real *before
         cdef const real *precision = <const real *> self.precision_row
         cdef const real *b = <const real *> self.b_row
         # The exact solution of dv = -(v - mean) dt + sqrt(2) deviation dB:
         # mean + keep (v - mean) + fresh (draw - mean).
-        cdef double keep = self.keep if self.placed else 0
+        cdef double keep = self.keep if self.visible_known else 0
         cdef double fresh = sqrt(1 - keep * keep), mean
         cdef bint sparse = True
         cdef Noise noise
@@ -626,13 +627,13 @@ cdef class UnitTrainer(Minibatches):
             row = <real *> (x + r * self.v_bytes)
             for i in range(D):
                 row[i] = row[i] * precision[i] + b[i]
-            place = <real *> (self.places_ + r * self.v_bytes)
+            before = <real *> (self.visible_chains_ + r * self.v_bytes)
             if keep:
                 for i in range(D):
                     if self.gaussian[i]:
                         mean = self.b[i] + self.variance[i] * row[i]
-                        mean = keep * (place[i] - mean) + (1 - fresh) * mean
-                        place[i] = <real> mean
+                        mean = keep * (before[i] - mean) + (1 - fresh) * mean
+                        before[i] = <real> mean
             noise.row = <uint32_t> r
             row_draws(
                 self.visible, self.leaves, <char *> row, &noise,
@@ -641,9 +642,9 @@ cdef class UnitTrainer(Minibatches):
             if keep:
                 for i in range(D):
                     if self.gaussian[i]:
-                        row[i] = <real> (fresh * row[i] + place[i])
+                        row[i] = <real> (fresh * row[i] + before[i])
             if self.keep:
-                memcpy(place, row, self.v_bytes)
+                memcpy(before, row, self.v_bytes)
             sparse = self._see(n + r, sparse, kind)
         team_barrier()
 
@@ -683,7 +684,7 @@ cdef class UnitTrainer(Minibatches):
             for j in range(H):
                 row[j] += c[j]
             if self.jumps is not None and r < n:
-                self.jumps.keep(r, <char *> row)
+                self.jumps.store(r, <char *> row)
             if purpose == DRAW_DATA or r >= n:
                 noise.row = <uint32_t> (r if purpose == DRAW_DATA else r - n)
                 drawn = <real *> (self.chains_ + noise.row * self.h_bytes)

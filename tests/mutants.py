@@ -35,10 +35,15 @@ TESTS = (
 # Extensions to build again where a change of another file than their own concerns them.
 LISTS = ["_simd", "_panels", "_rows", "_gibbs", "_trainer", "_ais"]
 REBUILD = {
-    "_minibatches.pxd": ["_trainer", "_unit_trainer", "_classifier"],
-    "_minibatches.pyx": ["_minibatches", "_trainer", "_unit_trainer", "_classifier"],
-    "_rows.pxd": ["_trainer", "_classifier"],
-    "_vectors.pxd": ["_excess", "_classifier", "_class_scores"],
+    "_minibatches.pxd": ["_trainer", "_unit_trainer", "_classifier_trainer"],
+    "_minibatches.pyx": [
+        "_minibatches",
+        "_trainer",
+        "_unit_trainer",
+        "_classifier_trainer",
+    ],
+    "_rows.pxd": ["_trainer", "_classifier_trainer"],
+    "_vectors.pxd": ["_excess", "_classifier_trainer", "_class_scores"],
     "_simd.h": LISTS,
     "../setup.py": LISTS,
 }

@@ -545,8 +545,8 @@ MUTATIONS = [
     Mutation(
         "chains see the weights alone",
         "_leaves_update.h",
-        "if (fast) *seen = x + *fast;",
-        "if (fast) *seen = x;",
+        "if (fast) *with_fast = x + *fast;",
+        "if (fast) *with_fast = x;",
     ),
     Mutation(
         "data see the fast weights",
@@ -1132,7 +1132,7 @@ MUTATIONS = [
     Mutation(
         "langevin: chains stay where they began",
         "_unit_trainer.pyx",
-        "memcpy(place, row, self.v_bytes)",
+        "memcpy(before, row, self.v_bytes)",
         "pass",
     ),
     # ---- States that are mostly zero ----
@@ -1290,61 +1290,61 @@ MUTATIONS = [
     ),
     Mutation(
         "classes: the gradient forgets p(y|v)",
-        "_classifier.pyx",
+        "_classifier_trainer.pyx",
         "weights[y] = (a + g) * (y == code) - a * p[y]",
         "weights[y] = (a + g) * (y == code)",
     ),
     Mutation(
         "classes: steps of scaled features are as long as those of others",
-        "_classifier.pyx",
+        "_classifier_trainer.pyx",
         "rate * self.scales[i],",
         "rate,",
     ),
     Mutation(
         "classes: biases do not know of the scales of features",
-        "_classifier.pyx",
+        "_classifier_trainer.pyx",
         "self.scaled_offset = np.multiply(self.scales, self.offset)",
         "self.scaled_offset = np.array(self.offset)",
     ),
     Mutation(
         "classes: scaled features decay faster",
-        "_classifier.pyx",
+        "_classifier_trainer.pyx",
         "self.weight_decay / self.scales[i],",
         "self.weight_decay,",
     ),
     Mutation(
         "classes: unlabelled rows take part in the discriminative gradient",
-        "_classifier.pyx",
+        "_classifier_trainer.pyx",
         "weights[y] = g * p[y]",
         "weights[y] = (g + a) * p[y]",
     ),
     Mutation(
         "classes: labels of chains drawn without their biases",
-        "_classifier.pyx",
+        "_classifier_trainer.pyx",
         "p[y] += self._at(parts.label, y)",
         "p[y] += 0",
     ),
     Mutation(
         "classes: hidden units of chains do not see the label",
-        "_classifier.pyx",
+        "_classifier_trainer.pyx",
         "parts.labels + self.label_draws[r] * stride + start, 1, size, field",
         "parts.labels + self.label_draws[r] * stride + start, 0, size, field",
     ),
     Mutation(
         "classes: the negative phase has the label of the first chain",
-        "_classifier.pyx",
+        "_classifier_trainer.pyx",
         "gradient.labels + self.label_draws[r] * stride + start,",
         "gradient.labels + self.label_draws[0] * stride + start,",
     ),
     Mutation(
         "classes: chains averaged over the number of rows",
-        "_classifier.pyx",
+        "_classifier_trainer.pyx",
         "<uint32_t> at, now.number, self.generative / now.n_chains, chains,",
         "<uint32_t> at, now.number, self.generative / now.n_rows, chains,",
     ),
     Mutation(
         "classes: labels and visible units share random bits",
-        "_classifier.pyx",
+        "_classifier_trainer.pyx",
         """DRAW_LABEL,
             )
 """,
@@ -1354,7 +1354,7 @@ MUTATIONS = [
     ),
     Mutation(
         "classes: labels of rows and of their chains share random bits",
-        "_classifier.pyx",
+        "_classifier_trainer.pyx",
         """DRAW_ROW_LABEL,
                 )
 """,
@@ -1364,19 +1364,19 @@ MUTATIONS = [
     ),
     Mutation(
         "classes: a pass starts its gradient anew",
-        "_classifier.pyx",
+        "_classifier_trainer.pyx",
         "cdef bint fresh = now.part == 0, last",
         "cdef bint fresh = True, last",
     ),
     Mutation(
         "classes: biases decay",
-        "_classifier.pyx",
+        "_classifier_trainer.pyx",
         "rate, self.weight_decay if y < self.n_classes else 0,",
         "rate, self.weight_decay,",
     ),
     Mutation(
         "classes: features are not centred",
-        "_classifier.pyx",
+        "_classifier_trainer.pyx",
         "if self.offset[i] != 0:\n                self.leaves.add_scaled(\n"
         "                    self.plain",
         "if self.offset[i] > 1e9:\n                self.leaves.add_scaled(\n"
@@ -1385,21 +1385,21 @@ MUTATIONS = [
     ),
     Mutation(
         "classes: biases do not give way to centred weights",
-        "_classifier.pyx",
+        "_classifier_trainer.pyx",
         "row, 1 + self.offset_square - self.projections[r], size,",
         "row, 1, size,",
         tests=("tests/test_classifier_trainer.py", "tests/test_rbm_classifier.py"),
     ),
     Mutation(
         "classes: biases do not give way to the decay of weights",
-        "_classifier.pyx",
+        "_classifier_trainer.pyx",
         "        if self.weight_decay == 0:\n            return\n",
         "        if self.weight_decay >= 0:\n            return\n",
         tests=("tests/test_classifier_trainer.py",),
     ),
     Mutation(
         "classes: chains have the projections of rows",
-        "_classifier.pyx",
+        "_classifier_trainer.pyx",
         "                    self._set_at(<char *> active.value, k, 1)\n"
         "            self.projections[r] = self._projection(active)\n",
         "                    self._set_at(<char *> active.value, k, 1)\n"
@@ -2132,8 +2132,8 @@ MUTATIONS = [
     Mutation(
         "samples start near the last few rows of the training only",
         "samplers/_models.py",
-        '[~state["of_rows"]], state["seen"]',
-        '[~state["of_rows"]], state["seen"][-40:]',
+        '[~state["of_rows"]], state["archive"]',
+        '[~state["of_rows"]], state["archive"][-40:]',
         tests=("tests/test_sampling.py",),
     ),
     Mutation(

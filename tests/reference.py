@@ -312,7 +312,7 @@ class Trainer:
         jumps, n_steps = self.jumps, self.n_gibbs_steps
         if jumps is not None and jumps.is_due(self.step, n_steps):
             # (Of the rows that are worked on together.)
-            jumps.keep(hidden_fields(self.machine, data)[:128])
+            jumps.store(hidden_fields(self.machine, data)[:128])
             chains = np.float64(self.chains)
             chains = jumps.jump(chains, self.log_model, self.step, n_steps)
             self.chains = chains > 0

@@ -164,7 +164,7 @@ class Jumps:
         self.hidden, self.key, self.dtype, self.size = hidden, key, dtype, size
         self.fields, self.at, self.wait, self.due = {}, 0, None, 0
 
-    def keep(self, fields):
+    def store(self, fields):
         """Keep fields of the hidden units given the rows of a minibatch."""
         for r, row in enumerate(fields[: self.size]):
             k = (self.at + r) % self.size
@@ -255,7 +255,7 @@ class UnitTrainer:
     offset_rate: float = 0.0
     clip: float = 0.0
     keep: float = 0.0
-    places: np.ndarray | None = None
+    visible_chains: np.ndarray | None = None
     velocity: tuple | None = None
     variance_rate: float = 0.1
     least_variance: float = 1e-3
@@ -297,11 +297,11 @@ class UnitTrainer:
         mean = bias + fields
         fields = np.where(self.gaussian, fields / self.variance, fields + bias)
         visible = self._draw(self.visible, fields, DRAW_VISIBLE, step)
-        if self.keep and self.places is not None:
+        if self.keep and self.visible_chains is not None:
             fresh = np.sqrt(1 - self.keep**2) * (visible - mean)
-            moved = mean + self.keep * (self.places - mean) + fresh
+            moved = mean + self.keep * (self.visible_chains - mean) + fresh
             visible = np.where(self.gaussian, moved, visible)
-        self.places = visible
+        self.visible_chains = visible
         return visible
 
     def log_model(self, hidden):
@@ -328,7 +328,7 @@ class UnitTrainer:
         if chains is None:
             fields = self.hidden_fields(data)
             chains = self._draw(self.hidden, fields, DRAW_DATA, self.step)
-            self.places = data
+            self.visible_chains = data
         for s in range(self.n_gibbs_steps):
             model = self.draw_visible(chains, self.step + s)
             fields = self.hidden_fields(model)
@@ -336,7 +336,7 @@ class UnitTrainer:
         if self.chains is not None:
             self.chains = chains
         if jumps is not None:
-            jumps.keep(self.hidden_fields(data))
+            jumps.store(self.hidden_fields(data))
         self.ascend(data, model, rate)
         # The means of what rows have are known.
         change = data.mean(axis=0) - self.visible_offset

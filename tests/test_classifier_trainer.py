@@ -30,7 +30,7 @@ from reference import (
     random_words,
 )
 from sklearn_ebm import RBMClassifier
-from sklearn_ebm._classifier import ClassifierTrainer
+from sklearn_ebm._classifier_trainer import ClassifierTrainer
 from sklearn_ebm._rows import Rows
 from sklearn_ebm.boltzmann import _trainable_rbm_classifier
 
@@ -420,8 +420,8 @@ def test_discriminative_gradient_is_that_of_the_log_likelihood(shape, kind):
         assert abs(found - slope) <= 1e-6 * max(scale, 1e-3), CLASSIFIER_PARAMETERS[
             number
         ]
-    seen = trainer.seen()["log_likelihood"]
-    assert seen == pytest.approx(log_likelihood(parameters), rel=1e-12)
+    found = trainer.found()["log_likelihood"]
+    assert found == pytest.approx(log_likelihood(parameters), rel=1e-12)
 
 
 # (rows, chains or None for CD, sweeps, share of unknown labels)

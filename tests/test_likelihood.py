@@ -152,7 +152,7 @@ def test_modes_that_annealing_misses(kind, monkeypatch):
     annealed = log_partition(model, "ais", **how)
     assert abs(annealed.forward - (exact - np.log(100))) < 0.1
     # Rows of both kinds were kept: fields that turn the bit off, or on.
-    for name in "fields", "seen":
+    for name in "fields", "archive":
         fields = model._state["jumps"][name]
         fields[:] = np.where(np.arange(len(fields)) % 2, 50.0, -50.0)[:, np.newaxis]
     found = log_partition(model, "ais", **how)

@@ -227,7 +227,9 @@ def check_epoch(case, rtol=1e-9, spacing=1):
         if twin.chains is not None:
             np.testing.assert_allclose(trainer.chains(), twin.chains, rtol, rtol)
             if twin.keep:
-                np.testing.assert_allclose(trainer.places(), twin.places, rtol, rtol)
+                np.testing.assert_allclose(
+                    trainer.visible_chains(), twin.visible_chains, rtol, rtol
+                )
         if trainer.momentum:
             velocity, hidden, visible = trainer.velocities()
             found = velocity.T, hidden, visible
@@ -601,7 +603,7 @@ def test_jumps_beyond_rows_of_counts_leave_the_model_as_it_is():
                 break
     assert shares == ([*7 * [1.0], 0.5] + [*7 * [1.0], 5.0]) * 3
     # What is kept for samples are rows alone, and more of them: 256, all 200 twice.
-    distances = np.abs(of_rows - state["seen"][:, np.newaxis]).max(axis=2)
+    distances = np.abs(of_rows - state["archive"][:, np.newaxis]).max(axis=2)
     assert distances.shape == (256, 200) and distances.min(axis=1).max() < 1e-9
     assert len(np.unique(distances.argmin(axis=1))) == len(np.unique(of_rows, axis=0))
     # (As many chains have moved as do in draws that know nothing of the first ones.)
@@ -735,18 +737,20 @@ def test_chains_go_on_from_where_they_are():
     case.run()
     other.trainer.begin_epoch(other.order, other.rates)
     other.trainer.run(0, 1)
-    places = other.trainer.places()
-    other.trainer.set_chains(other.trainer.chains(), places)
+    visible = other.trainer.visible_chains()
+    other.trainer.set_chains(other.trainer.chains(), visible)
     other.trainer.run(1, 2)
-    np.testing.assert_array_equal(other.trainer.places(), case.trainer.places())
+    np.testing.assert_array_equal(
+        other.trainer.visible_chains(), case.trainer.visible_chains()
+    )
     # And to begin with where the hidden states alone say.
     alone = Case("gaussian learned", keep=0.9, batch_size=12)
     alone.trainer.begin_epoch(alone.order, alone.rates)
     alone.trainer.run(0, 1)
-    np.testing.assert_array_equal(alone.trainer.places(), places)
+    np.testing.assert_array_equal(alone.trainer.visible_chains(), visible)
     alone.trainer.set_chains(alone.trainer.chains())
     alone.trainer.run(1, 2)
-    assert (alone.trainer.places() != case.trainer.places()).all()
+    assert (alone.trainer.visible_chains() != case.trainer.visible_chains()).all()
 
 
 def large(seed=0, hidden="relu", **options):

@@ -5,7 +5,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
 from .._callbacks import CallbackSupportMixin, begin_fit, with_callbacks
-from .._classifier import ClassifierTrainer
+from .._classifier_trainer import ClassifierTrainer
 from .._keeping import keeping, store, undo_if_nothing_learned
 from .._machines import some_rows, weighted_sums
 from .._parameters import check_parameters
@@ -50,8 +50,8 @@ from ._visible_scales import column_variances
 # Learning rate and momentum along the gradient of p(y|v), which is exact; and the rate
 # of chains, beyond which momentum must not take the steps of the generative part.
 RATE, MOMENTUM, RATE_OF_CHAINS = 0.1, 0.9, 0.2
-# What the kernel adds to the history of an epoch, of the rows with labels it has seen.
-SEEN_ENTRIES = "log_likelihood", "accuracy"
+# What the kernel adds to the history of an epoch, of its rows with labels.
+FOUND_ENTRIES = "log_likelihood", "accuracy"
 # Weight of the generative part of the hybrid objective, of each row beside each label.
 ALPHA = 0.01
 
@@ -339,7 +339,7 @@ class TrainableRBMClassifier(CallbackSupportMixin, FittedRBMClassifier):
         }
         self._sampling_key, self._sampling_step = random_key(rng), 0
         self.n_iter_ = 0
-        self.history_ = {name: [] for name in [*ENTRIES, *SEEN_ENTRIES]}
+        self.history_ = {name: [] for name in [*ENTRIES, *FOUND_ENTRIES]}
         self.__dict__.pop("h_samples_", None)
 
     def _first_moments(self, X, division):

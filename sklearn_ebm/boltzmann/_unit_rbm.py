@@ -491,9 +491,9 @@ class UnitsRBM(UnitColumns, TrainableRBM):
         trainer.unbounded = check_pair(columns.unit, hidden)
         if self.langevin_time is not None:
             trainer.keep = np.exp(-self.langevin_time)
-            chains, places = settings["chains"], state.get("visible_chains")
-            if places is not None and chains is not None and len(places) == len(chains):
-                trainer.set_chains(chains, places)
+            h, v = settings["chains"], state.get("visible_chains")
+            if h is not None and v is not None and len(h) == len(v):
+                trainer.set_chains(h, v)
         if self.persistent and not trainer.keep and not trainer.unbounded:
             # (Two layers of real units do not make modes, but tails, into which rows do
             # not reach and out of which chains would not jump.)
@@ -504,7 +504,7 @@ class UnitsRBM(UnitColumns, TrainableRBM):
         state = super()._state_after(run)
         if self.langevin_time is not None and self.persistent:
             # (Of other chains hidden states say all: visible ones are drawn from them.)
-            state["visible_chains"] = run.trainer.places()
+            state["visible_chains"] = run.trainer.visible_chains()
         return state
 
     @unless_bits

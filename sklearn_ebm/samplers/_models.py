@@ -154,10 +154,10 @@ def row_fields(model):
     state = getattr(model, "_state", {}).get("jumps")
     if not state or not len(state["fields"]):
         return None, None
-    # (Rows of data that "fields" holds are in "seen", too.)
-    between, seen = state["fields"][~state["of_rows"]], state["seen"]
-    of_rows = np.arange(len(between) + len(seen)) >= len(between)
-    return np.concatenate([between, seen]), of_rows
+    # (Rows of data that "fields" holds are in "archive", too.)
+    between, archive = state["fields"][~state["of_rows"]], state["archive"]
+    of_rows = np.arange(len(between) + len(archive)) >= len(between)
+    return np.concatenate([between, archive]), of_rows
 
 
 def components_of(layers):

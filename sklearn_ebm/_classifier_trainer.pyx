@@ -339,7 +339,7 @@ cdef class ClassifierTrainer(Minibatches):
         # Not by BLAS, whose sums depend on the number of threads.
         return float(np.sqrt(np.square(self._views("parameters")[0]).sum(dtype=float)))
 
-    def seen(self):
+    def found(self):
         """Mean log p(y | row) and accuracy of the labelled rows of the epoch.
 
         Each as it was before the step to which the row contributed.
