@@ -1540,7 +1540,7 @@ MUTATIONS = [
     ),
     Mutation(
         "net: Adam's means are not corrected",
-        "_network.py",
+        "_descent.py",
         "rate *= root / (1 - MEAN_DECAY**t)",
         "rate *= root",
     ),

@@ -7,17 +7,8 @@ from scipy.special import expit, log_softmax
 from threadpoolctl import threadpool_limits
 
 from common import floats
-from sklearn_ebm._network import (
-    Adam,
-    Descent,
-    Dropout,
-    Linear,
-    Momentum,
-    Network,
-    Softmax,
-    minimise,
-    outputs,
-)
+from sklearn_ebm._descent import Adam, Descent, Momentum, minimise
+from sklearn_ebm._network import Dropout, Linear, Network, Softmax, outputs
 from sklearn_ebm._pacer import Pacer
 from sklearn_ebm._passes import (
     activate,
@@ -288,7 +279,7 @@ def test_lbfgs_takes_up_chunks_of_rows(monkeypatch):
     X, targets = data()
     found = []
     for chunk in (1024, 4):
-        monkeypatch.setattr("sklearn_ebm._network.CHUNK", chunk)
+        monkeypatch.setattr("sklearn_ebm._descent.CHUNK", chunk)
         params = first_params()
         minimise(
             Network(Linear(), 0.1), params, X, targets["linear"], np.arange(N_ROWS),

@@ -4,8 +4,8 @@ import time
 
 import numpy as np
 
+from .._descent import minimise
 from .._keeping import check_finite, until_checked
-from .._network import minimise
 from .._openmp import effective_n_threads
 from .._pacer import Pacer
 from .._stopping import NoStopping

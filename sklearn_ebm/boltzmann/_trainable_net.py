@@ -8,9 +8,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length
 
 from .._callbacks import CallbackSupportMixin, begin_fit, with_callbacks
+from .._descent import Adam, Descent, Momentum
 from .._keeping import keeping, undo_if_nothing_learned
 from .._machines import some_rows, weighted_sums
-from .._network import Adam, Descent, Dropout, Momentum, outputs
+from .._network import Dropout, outputs
 from .._parameters import Interval, StrOptions, TupleOf, check_parameters
 from .._rows import Rows
 from .._stopping import STOPPING_CONSTRAINTS, Stopping
