@@ -3,10 +3,7 @@
 from .boltzmann import (
     RBM,
     BernoulliRBM,
-    DBMClassifier,
     DBMTransformer,
-    DBNClassifier,
-    DBNRegressor,
     DBNTransformer,
     GaussianRBM,
     MultimodalDBM,
@@ -20,6 +17,7 @@ from .factors import (
     SlowFeatureAnalysis,
     SparseCoding,
 )
+from .nets import DBMClassifier, DBNClassifier, DBNRegressor
 
 __all__ = [
     "ICA",

@@ -10,7 +10,7 @@ from sklearn.utils import get_tags
 
 from common import assert_same, fitted_state, soon_interrupted
 from sklearn_ebm import DBMClassifier, DBMTransformer
-from sklearn_ebm.boltzmann import _net_starts, _unrolled
+from sklearn_ebm.nets import _net_starts, _unrolled
 
 SIZES = [(6,), (6, 5), (6, 5, 4), (6, 5, 4, 3)]
 MACHINE = ["components_", "dbm_intercepts_", "dbm_variance_"]

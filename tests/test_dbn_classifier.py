@@ -41,15 +41,15 @@ from sklearn_ebm import (
 )
 from sklearn_ebm._network import Dropout
 from sklearn_ebm._training import KnownDivision, epoch_order, epochs_of
-from sklearn_ebm.boltzmann import _net_starts
-from sklearn_ebm.boltzmann._net_starts import hold_fields, random_params, spread_fields
 from sklearn_ebm.boltzmann._standardised import (
     Standardised,
     for_inputs,
     for_standardised,
     standard_of,
 )
-from sklearn_ebm.boltzmann._trainable_net import _centre_if_mostly_mean
+from sklearn_ebm.nets import _net_starts
+from sklearn_ebm.nets._net_starts import hold_fields, random_params, spread_fields
+from sklearn_ebm.nets._trainable_net import _centre_if_mostly_mean
 
 KINDS = {"classifier": DBNClassifier, "regressor": DBNRegressor}
 every_kind = pytest.mark.parametrize("kind", KINDS)

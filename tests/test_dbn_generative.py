@@ -287,7 +287,7 @@ def test_class_weights_count_once_when_training_never_comes_to_the_top(
     X, y = digits[:60], labels[:60] % 3
     net = small(class_weight={0: 5.0}, warm_start=True).fit(X, y)
     before = copy.deepcopy(net)
-    monkeypatch.setattr("sklearn_ebm.boltzmann._label_top.means_below", interrupted)
+    monkeypatch.setattr("sklearn_ebm.nets._label_top.means_below", interrupted)
     for train in (net.fit, net.partial_fit):
         with pytest.raises(KeyboardInterrupt):
             train(X, y)

@@ -13,12 +13,12 @@ from sklearn.utils import get_tags
 
 from common import assert_same, floats, soon_interrupted, traced_memory
 from sklearn_ebm import DBMClassifier
-from sklearn_ebm.boltzmann._multi_prediction import (
+from sklearn_ebm.layered import connections
+from sklearn_ebm.nets._multi_prediction import (
     MultiPredictionNet,
     Observed,
     _softmax,
 )
-from sklearn_ebm.layered import connections
 
 N_INPUTS, N_CLASSES = 5, 3
 WEIGHTS = np.array([1.0, 2.0, 0.5])

@@ -2,10 +2,7 @@
 
 from .bernoulli_rbm import BernoulliRBM
 from .dbm import DBMTransformer
-from .dbm_classifier import DBMClassifier
 from .dbn import DBNTransformer
-from .dbn_classifier import DBNClassifier
-from .dbn_regressor import DBNRegressor
 from .gaussian_rbm import GaussianRBM
 from .multimodal import MultimodalDBM
 from .rbm import RBM
@@ -15,10 +12,7 @@ from .rbm_imputer import RBMImputer
 __all__ = [
     "RBM",
     "BernoulliRBM",
-    "DBMClassifier",
     "DBMTransformer",
-    "DBNClassifier",
-    "DBNRegressor",
     "DBNTransformer",
     "GaussianRBM",
     "MultimodalDBM",

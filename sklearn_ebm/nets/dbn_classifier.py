@@ -7,8 +7,8 @@ from .._callbacks import begin_fit, with_callbacks
 from .._parameters import StrOptions, check_parameters
 from .._training import refuse_early_stopping
 from .._validation import check_rows
+from ..boltzmann._labels import check_classes
 from . import _label_top
-from ._labels import check_classes
 from ._net_classifier import NetClassifier
 from ._trainable_net import partial_fit_available
 

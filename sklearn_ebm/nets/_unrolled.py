@@ -18,12 +18,12 @@ from .._deep_machines import DeepMachine
 from .._products import goes_by_lists
 from .._training import epochs_of
 from .._validation import dense
+from ..boltzmann._stack import as_part
+from ..boltzmann._structure import component_shapes
+from ..boltzmann.dbm import DBMTransformer
 from ..layered import Layered
 from ._net_starts import random_params
-from ._stack import as_part
-from ._structure import component_shapes
 from ._trainable_net import PRETRAINING
-from .dbm import DBMTransformer
 
 # Epochs of the greedy and of the joint training, at least and at most, where no number
 # is given.

@@ -17,13 +17,11 @@ from .._network import Network, outputs
 from .._rows import Rows
 from .._training import epochs_of
 from .._validation import check_restored, check_rows
-from ..layered import Layered
-from ..units import Gaussian
-from ._faults import REAL_FEATURES
-from ._fitted_rbm_classifier import scores_of
-from ._labels import warn_of_few_labels
-from ._sampling import PASS_KEY
-from ._stack import (
+from ..boltzmann._faults import REAL_FEATURES
+from ..boltzmann._fitted_rbm_classifier import scores_of
+from ..boltzmann._labels import warn_of_few_labels
+from ..boltzmann._sampling import PASS_KEY
+from ..boltzmann._stack import (
     FIRST_ROWS,
     STACK_EPOCHS,
     LayerTasks,
@@ -32,8 +30,10 @@ from ._stack import (
     pretrain,
     recognition,
 )
-from ._structure import check_structure
-from .rbm_classifier import RBMClassifier
+from ..boltzmann._structure import check_structure
+from ..boltzmann.rbm_classifier import RBMClassifier
+from ..layered import Layered
+from ..units import Gaussian
 
 # Learning rate of the top by default: in minibatches of 20 rows, 100 epochs and a rate
 # that falls to zero, it goes as far as `RBMClassifier` does by default.

@@ -24,13 +24,9 @@ from .._training import (
     share_held_out,
 )
 from .._validation import are_shares, dense, random_key, title
-from ..monitoring import enter_epoch
-from ._faults import REAL_FEATURES, warn_of_constant_units
-from ._fine_tuning_run import FineTuning
-from ._fitted_net import FittedNet
-from ._labels import no_label
-from ._net_starts import hold_fields, random_params, spread_fields
-from ._stack import (
+from ..boltzmann._faults import REAL_FEATURES, warn_of_constant_units
+from ..boltzmann._labels import no_label
+from ..boltzmann._stack import (
     STACK_EPOCHS,
     LayerTasks,
     new_stack,
@@ -38,15 +34,24 @@ from ._stack import (
     pretrain,
     recognition,
 )
-from ._standardised import (
+from ..boltzmann._standardised import (
     Moments,
     Standardised,
     for_inputs,
     for_standardised,
     standard_of,
 )
-from ._structure import LAYER_SIZES, check_structure, layer_sizes, sizes_in_words
-from ._visible_scales import column_variances
+from ..boltzmann._structure import (
+    LAYER_SIZES,
+    check_structure,
+    layer_sizes,
+    sizes_in_words,
+)
+from ..boltzmann._visible_scales import column_variances
+from ..monitoring import enter_epoch
+from ._fine_tuning_run import FineTuning
+from ._fitted_net import FittedNet
+from ._net_starts import hold_fields, random_params, spread_fields
 
 # How the stack is trained, beside what the user says. Without centering, hidden units
 # are sparser where features are mostly off. Contrastive divergence gives features that

@@ -8,7 +8,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from .._network import Softmax
 from .._parameters import StrOptions
 from .._validation import naming
-from ._labels import (
+from ..boltzmann._labels import (
     check_classes,
     check_labels,
     classes_among,
@@ -16,7 +16,7 @@ from ._labels import (
     no_label,
     refuse_mark,
 )
-from ._predicted_labels import PredictedLabels, validation_of
+from ..boltzmann._predicted_labels import PredictedLabels, validation_of
 from ._trainable_net import TrainableNet, partial_fit_available
 
 

@@ -23,10 +23,10 @@ from .._network import outputs
 from .._passes import activate, multiply_by_slopes
 from .._products import product, single_threaded_blas
 from .._validation import check_rows, dense
+from ..boltzmann._faults import warn_of_constant_labels
+from ..boltzmann._starts import BITS_RATE, SMALL, log_odds, start_of_bits
+from ..boltzmann._structure import component_shapes
 from ..layered import Layered, blocks, connections, unfolded
-from ._faults import warn_of_constant_labels
-from ._starts import BITS_RATE, SMALL, log_odds, start_of_bits
-from ._structure import component_shapes
 
 # Parameters of `DBMClassifier` that are for nets.
 REFUSED = "input_dropout", "dropout", "max_norm"

@@ -8,8 +8,8 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from .._network import Linear
 from .._validation import check_given, naming, or_more_digits, refuse_times_and_masks
+from ..boltzmann._visible_scales import FEW_ROWS, beyond_rounding
 from ._trainable_net import TrainableNet, partial_fit_available
-from ._visible_scales import FEW_ROWS, beyond_rounding
 
 
 class DBNRegressor(RegressorMixin, TrainableNet):
