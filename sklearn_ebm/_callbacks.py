@@ -56,7 +56,7 @@ __all__ = [
 
 
 class Task:
-    """A fit or a part of one, of whose beginning and end callbacks are told.
+    """A fit, or a part of one. Callbacks are told when it begins and when it ends.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Task:
         context.call_on_fit_task_begin(**given)
 
     def part(self, name, n_parts=0):
-        """Begin a part of the task, which has so many parts itself."""
+        """Begin a part of the task that itself has so many parts."""
         context = self.context.subcontext(task_name=name, max_subtasks=n_parts)
         return Task(context, self.given)
 
@@ -98,7 +98,7 @@ class Task:
 
 
 def begin_fit(estimator, n_parts, X, y):
-    """Begin the task of a fit of the data, which are those that the user has given."""
+    """Begin the task of a fit. The data are those that the user has given."""
     context = estimator._init_callback_context(max_subtasks=n_parts)
     return Task(context, {"estimator": estimator, "X": X, "y": y})
 

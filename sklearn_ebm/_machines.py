@@ -49,7 +49,7 @@ class Way:
 
     @cached_property
     def weights(self):
-        """The weights in one piece; made when needed, as many ways are never gone."""
+        """The weights in one piece, made when needed: many ways are never used."""
         return np.ascontiguousarray(self.given)
 
     def fields(self, X):

@@ -71,7 +71,7 @@ def check_parameters(estimator):
 
 @lru_cache(typed=True)
 def _check_plain(kind, *values):
-    """Check values that nothing can change, which takes `_check` 0.2 ms, but once."""
+    """Check values that nothing can change, but only once: `_check` takes 0.2 ms."""
     _check(kind, values)
 
 
@@ -94,12 +94,12 @@ def _check(kind, values):
 
 @cache
 def _names(kind):
-    """Names of the parameters of a class: to look at its signature takes long."""
+    """Names of the parameters of a class, looked up once: signatures take long."""
     return kind._get_param_names()
 
 
 def _wrong(value, constraints):
-    """What a number, or one of several, is that it must not be; None if all is well.
+    """What is wrong with a number, or with one of several; None if all is well.
 
     To scikit-learn True is a number, and an integer is one of any size.
     """

@@ -75,7 +75,7 @@ class Stopping:
 
 
 class NoStopping:
-    """What takes the place of `Stopping` where all epochs are wanted, and the last."""
+    """Stands in for `Stopping` where all epochs are wanted and the last is kept."""
 
     best, done = None, False
 

@@ -77,7 +77,7 @@ class TemperedChains:
         }
 
     def advance(self, trainer):
-        """One sweep, from whose cold ends the chains of a trainer go on."""
+        """Do one sweep, and let the chains of a trainer go on from its cold ends."""
         components, hidden, visible = trainer.parameters()
         path = Path(components, (visible, hidden), (self.base, np.zeros(len(hidden))))
         step = self.n_steps

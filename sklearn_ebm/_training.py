@@ -34,7 +34,7 @@ def refuse_early_stopping(estimator):
 
 
 def share_held_out(estimator):
-    """Return the share of the rows that are not trained on, to stop early by."""
+    """Return the share of the rows that early stopping holds out."""
     return estimator.validation_fraction if estimator.early_stopping else 0
 
 
@@ -237,7 +237,7 @@ class Run:
         self.n_batches = -(-division.n_rows // trainer.batch_size)
 
     def epochs(self, model, n_iter, learning_rate, schedule, task):
-        """Yield the epochs of a `fit`, of each of which callbacks are told.
+        """Yield the epochs of a `fit`, and tell callbacks of each.
 
         There are fewer than `n_iter` if early stopping or a callback ends them.
 

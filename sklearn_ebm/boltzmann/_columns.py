@@ -322,7 +322,7 @@ def _in_order(unit, columns):
 
 
 def _unit_of_run(unit, owner, start, stop):
-    """Return the unit of columns next to each other, others of which lie elsewhere."""
+    """Return the unit of neighbouring columns, a part of those it was given for."""
     own = np.flatnonzero(owner == owner[start])
     if len(own) == stop - start:
         return unit
@@ -375,7 +375,7 @@ def _stored(X, start, stop):
 
 
 def _check_codes(X, column, most):
-    """Refuse a column that holds other numbers than the codes 0, 1, ..., most."""
+    """Refuse a column that holds anything but the codes 0, 1, ..., most."""
     largest = 0
     for codes in _values(X, column, column + 1, lambda x: ~np.isnan(x)):
         if not (np.isfinite(codes) & (codes == np.floor(codes)) & (codes >= 0)).all():

@@ -28,9 +28,9 @@ WHOLE = 1 / 3
 
 
 def n_told(kinds, means):
-    """Return how many features a row tells of, as it does of few counts of many.
+    """Return how many features a row tells of: a rare count is a part of one.
 
-    `kinds` and `means` are those of the visible units. It is one at least.
+    `kinds` and `means` are those of the visible units. The least number is one.
     """
     rare = np.minimum(1.0, means / WHOLE)
     return max(1.0, np.where(are(kinds, Kind.POISSON), rare, 1.0).sum())
@@ -39,9 +39,8 @@ def n_told(kinds, means):
 def epochs_as_rows_allow(n_epochs, shape, rows_a_feature):
     """Return so many epochs, or in proportion fewer where a feature has fewer rows.
 
-    `shape` is that of the data.
-
-    Of few rows for its features a long training learns the noise.
+    `shape` is that of the data. Where rows are few for their features, a long training
+    learns the noise.
     """
     n_rows, n_features = shape
     share = min(1, n_rows / (rows_a_feature * n_features))

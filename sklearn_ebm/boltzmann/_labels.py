@@ -82,7 +82,7 @@ def no_label(estimator, consequence=""):
 
 
 def warn_of_few_labels(codes, n_rows, remedy):
-    """Warn if few rows have a class, of models to which that is one unit of many."""
+    """Warn if few rows have a class, where a class is one unit of many."""
     n_labelled = np.count_nonzero(codes >= 0)
     if n_labelled < FEW_LABELLED * n_rows:
         warn(

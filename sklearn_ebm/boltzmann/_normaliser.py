@@ -48,7 +48,7 @@ def kept_log_z(model, keeper=None):
 
 
 def _digest(*parameters):
-    """A few bytes that tell parameters from others."""
+    """A few bytes that are others for other parameters."""
     digest = sha256(usedforsecurity=False)
     for numbers in parameters:
         # (Weights are mostly views of components: turned back, they lie in one piece.)

@@ -113,7 +113,7 @@ def one_a_layer(value, n_layers, name):
 
 
 class LayerTasks:
-    """The training of machines one after the other, as callbacks are told of it.
+    """Tells callbacks of the training of machines, one after the other.
 
     Parameters
     ----------

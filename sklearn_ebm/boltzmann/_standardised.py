@@ -151,7 +151,7 @@ def moments_to_standardise(X):
 
 
 def warn_of_narrow(X, objective):
-    """Warn of features in [0, 1] of which a model of bits learns next to nothing."""
+    """Warn of features in [0, 1] from which a model of bits learns next to nothing."""
     if X.dtype.kind != "f" or not are_shares(Rows(X)):  # (which has its own warning)
         return
     moments = Moments.of(X)
@@ -200,7 +200,7 @@ def standard_for_steps(moments, dtype):
 
 
 def warn_of_rounding(standard, dtype):
-    """Warn of features so far from 0 that sums of them say little of how they vary."""
+    """Warn of features so far from 0 that rounding hides how they vary."""
     away = np.abs(standard[0]) / standard[1]
     worst = np.argmax(away)
     if away[worst] * np.sqrt(np.finfo(dtype).eps) > ROUNDED:
@@ -213,7 +213,7 @@ def warn_of_rounding(standard, dtype):
 
 
 class Standardised:
-    """Inputs of a net less their means, by their deviations, when they are asked for.
+    """Inputs of a net, standardised when they are asked for.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ def check_structure(estimator, fitted):
 
 
 def as_made(estimator, name):
-    """What a parameter was when the model was new; before there is one, what it is.
+    """What a parameter was when the model was new or, without a model, what it is.
 
     What is set later is for the next fit: a model remains what it is.
     """

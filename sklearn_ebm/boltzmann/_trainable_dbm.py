@@ -267,7 +267,7 @@ class TrainableDBM(Trainable, FittedDBM):
         return DeepSnapshot(self, self._public(parameters))
 
     def _warn_of_faults(self, X, run, drawn):
-        """Hidden units of a layer may well say the same of every row; not the top."""
+        """Warn if the top says the same of every row; layers below it may."""
         self._warn_of_endless_counts(self.components_[0], self.intercepts_[0])
         # (What belongs to a net is spread there.)
         if self.n_iter != 0 and self._stands_alone:

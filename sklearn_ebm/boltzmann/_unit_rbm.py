@@ -68,7 +68,7 @@ NOT_OF_BITS = "n_categories_", "variance_", "visible_scale_", "_normaliser"
 
 
 def unless_bits(method):
-    """Leave two layers of bits to the method of this name that the class inherits."""
+    """Decorate a method that leaves two layers of bits to the one it overrides."""
 
     @wraps(method)
     def chosen(self, *args, **kwargs):
@@ -115,7 +115,7 @@ class UnitsRBM(UnitColumns, TrainableRBM):
 
     @property
     def _asks_for_bits(self):
-        """Whether a model that is fitted now will have."""
+        """Whether a model that is fitted now will have two layers of bits."""
         return all_bits(self.visible) and are_bits(self.hidden)
 
     # ---- Use ----

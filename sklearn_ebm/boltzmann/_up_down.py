@@ -244,7 +244,7 @@ def clipped(weights, bias, residuals):
 
 
 def own_way(weights, bias):
-    """Way to Bernoulli units by copies of weights and biases, which may change."""
+    """Way to Bernoulli units, with copies of weights and biases that may change."""
     return Way(Bernoulli(), np.array(weights, order="C"), np.array(bias))
 
 

@@ -6,7 +6,7 @@ from .._validation import random_generator, random_key
 
 
 class OwnGenerator:
-    """Draws where a method is not told of a random state.
+    """The random numbers of methods that are not given a random state.
 
     Copies of a model draw the same numbers.
     """

@@ -33,7 +33,7 @@ def expand(X, origin):
 
 
 def first_state(X, expansion):
-    """What is kept of no frames yet, of features as those of X."""
+    """What is kept before there are frames, of features like those of X."""
     origin = None
     if expansion == "quadratic":
         # Far from zero, products are nearly linear in the features, and what is not
@@ -55,7 +55,7 @@ def _width(state):
 
 
 def without_frames(state):
-    """Moments of no frames yet, in place of the frames."""
+    """Moments before there are frames, in place of the frames."""
     width = _width(state)
     return {
         "expansion": state["expansion"],

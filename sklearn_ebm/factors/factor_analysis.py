@@ -409,7 +409,7 @@ class FactorAnalysis(FittedFactors):
         return FactorGaussian(data.mean, loadings * np.sqrt(noise), noise)
 
     def _store(self, gaussian, dtype, loglike, rotation):
-        """Keep a model, in a basis of its factors that does not depend on the way."""
+        """Keep a model, in a basis that does not depend on how the model was found."""
         components, correlations = gaussian.canonical_loadings(), None
         if rotation is not None:
             try:

@@ -378,7 +378,7 @@ def warn_of_faults(model, X):
 
 
 def offsets(model, X):
-    """Return what even units are about: inputs as in rows X, others as at first."""
+    """Return means of the even units: of inputs over the rows X, of others at first."""
     weights, n_classes = model._state["params"][0], model._state["n_outputs"]
     X = dense(X, weights.dtype)
     known = ~np.isnan(X)

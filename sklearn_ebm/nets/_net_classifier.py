@@ -101,7 +101,7 @@ class NetClassifier(PredictedLabels, TrainableNet):
         return check_labels(self, y)
 
     def _first_targets(self, checked, classes):
-        """State that says what the targets are."""
+        """Return the part of the state that says what the targets are."""
         y, known = checked
         if classes is None:
             classes = classes_among(self, y, known)

@@ -366,7 +366,7 @@ class TrainableNet(CallbackSupportMixin, FittedNet):
         self._publish()
 
     def _wake(self, X, division):
-        """Standardise features that vary for the first time, if they have to be.
+        """Standardise features that vary for the first time, if that is needed.
 
         So far they were constants to the net, whose weights for them are as they began,
         and fit what they are from now on.
@@ -526,7 +526,7 @@ class TrainableNet(CallbackSupportMixin, FittedNet):
         return Momentum(params, self.momentum, self.nesterov, velocity)
 
     def _fine_tune(self, run, task):
-        """Train for n_iter epochs, or until something says that it is enough."""
+        """Train for n_iter epochs, or until a callback or early stopping ends it."""
 
         def ended(part, entry):
             entry |= run.measure()
@@ -572,7 +572,7 @@ class TrainableNet(CallbackSupportMixin, FittedNet):
     # ---- Targets: those of another kind say other things here ----
 
     def _check_range(self, y, targets, dtype):
-        """Refuse targets that numbers of this dtype, that of the net, cannot be.
+        """Refuse targets that are too large for the dtype of the net.
 
         They must be able to be what y is, and what the net is trained on.
         """

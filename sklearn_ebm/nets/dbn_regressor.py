@@ -331,7 +331,7 @@ class DBNRegressor(RegressorMixin, TrainableNet):
         return column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
 
     def _first_targets(self, y, classes):
-        """State that says what the targets are."""
+        """Return the part of the state that says what the targets are."""
         values = y.reshape(len(y), -1).astype(np.float64)
         return _scale_of(values) | {
             "one_column": y.ndim == 1,
