@@ -1,24 +1,30 @@
 """Rates, epochs and chains where none are given, by what the units and the data are."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from .._machines import some_rows, weighted_sums
 from .._products import product
+from .._training import epochs_of
 from .._units import Kind
 from .._validation import dense
 from ..units import UNBOUNDED, are
 
 # Mean of counts from which on learning rates fall in proportion: the variance of a
-# count is its mean, and so is the slope of its mean by its field. A field moves by as
-# many steps as there are hidden units; up to so many of them do not matter.
-MANY, WIDE = 10.0, 50
+# count is its mean, and so is the slope of its mean by its field.
+MANY = 10.0
+# A field moves by as many steps as there are hidden units. From this number on,
+# learning rates of counts fall in proportion.
+WIDE = 50
 # Bound on the gradient of a weight between real values or counts and hidden units:
 # a row far out moves a weight by no more than learning_rate.
 CLIP = 1.0
 # Variance of bits, spins or categories below hidden units without bounds from which on
-# learning rates fall in proportion: as much as that of one real feature counts; steps
-# of power iteration that find it.
-STEADY, N_POWERS = 0.3, 30
+# learning rates fall in proportion. That of a real feature counts as much.
+STEADY = 0.3
+# Steps of the power iteration that finds the largest variance.
+N_POWERS = 30
 # Least number of chains, where none is given. With ten, as many as rows of a minibatch,
 # modes of a large model are visited too rarely to keep them small; and where modes are
 # the combinations of many choices, few chains tell too little of the shares of each.
@@ -34,6 +40,27 @@ def n_told(kinds, means):
     """
     rare = np.minimum(1.0, means / WHOLE)
     return max(1.0, np.where(are(kinds, Kind.POISSON), rare, 1.0).sum())
+
+
+@dataclass(frozen=True)
+class EpochRule:
+    """How many epochs fits of some kind take where no number is given.
+
+    They take `most` of `few_rows` rows or fewer and as many steps of more rows, but
+    `least` at least. `most` is less where there are fewer than `rows_a_feature` rows
+    for each feature (see `epochs_as_rows_allow`).
+    """
+
+    least: int
+    most: int
+    few_rows: int
+    rows_a_feature: int
+
+    def n_epochs(self, n_rows, n_features):
+        """Return the number of epochs of data of this shape."""
+        shape = n_rows, n_features
+        most = epochs_as_rows_allow(self.most, shape, self.rows_a_feature)
+        return epochs_of(None, n_rows, self.least, most, self.few_rows)
 
 
 def epochs_as_rows_allow(n_epochs, shape, rows_a_feature):

@@ -28,14 +28,14 @@ REAL_FEATURES = "standardized data with visible='gaussian'"
 COUNTABLE = Kind.BERNOULLI, Kind.SPIN, Kind.CATEGORICAL, Kind.POISSON
 # Rows that are added up, at most, and nats by which good estimates may be wrong.
 MOST_ROWS, SLACK = 1000, 0.1
-# Chains that look for states far from the data, their sweeps (more for counts, which
-# grow a little in each), and nats by which a model may seem to be worse.
-N_CHAINS, N_SWEEPS, N_SWEEPS_OF_COUNTS, SURE = 32, 3, 30, 1.0
+# Chains that look for states far from the data, their seed, and their sweeps: more for
+# counts, which grow a little in each.
+N_CHAINS, SEED, N_SWEEPS, N_SWEEPS_OF_COUNTS = 32, 0, 3, 30
 # A layer with at most so many states is enumerated instead; beside real features, whose
 # fits take far longer than that, one of at most so many states times features.
 FEW_STATES, FEW_NUMBERS = 2**10, 2**20
-# Seed of those chains.
-SEED = 0
+# Nats by which a model may seem to be worse than independent features.
+SURE = 1.0
 
 # ---- Units that say nothing ----
 

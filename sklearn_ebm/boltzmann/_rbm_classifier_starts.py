@@ -7,11 +7,14 @@ from .._machines import weighted_sums
 from ._standardised import for_inputs
 from ._starts import BITS_RATE, SMALL, log_odds, start_of_bits
 
-# Deviation of the fields of hidden units at first: half as wide where most rows have no
-# label, and features are most of what is learned: wide fields model them poorly. Nor is
-# it more than so many times the root of the rows a feature: where that is little, wide
-# fields tell each row apart by what it has in common with no other.
-SPREAD, SPREAD_OF_FEATURES, SPREAD_BY_ROWS = 1.0, 0.5, 0.5
+# Standard deviation of the fields of hidden units at first.
+SPREAD = 1.0
+# The same where most rows have no label, and features are most of what is learned: wide
+# fields model them poorly.
+SPREAD_OF_FEATURES = 0.5
+# It is never more than so many times the root of the rows for each feature: where these
+# are few, wide fields tell each row apart by what it has in common with no other.
+SPREAD_BY_ROWS = 0.5
 
 
 def start_of_joint(weights, label_weights, mean, n_rows, shares):

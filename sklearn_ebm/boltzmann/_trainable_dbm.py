@@ -7,19 +7,12 @@ from scipy.special import logit
 
 from .._mean_field import MeanField
 from .._parameters import Interval, StrOptions
-from .._training import epochs_of
 from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from ..layered import blocks, connections, unfolded
 from ..units import any_unbounded, are, as_unit
 from ._dbm_pretraining import pretrain
-from ._defaults import (
-    CHAINS,
-    CLIP,
-    epochs_as_rows_allow,
-    rate_of_counts,
-    rate_shares,
-)
+from ._defaults import CHAINS, CLIP, EpochRule, rate_of_counts, rate_shares
 from ._faults import warn_of_constant_top
 from ._fitted_dbm import FittedDBM, beside
 from ._snapshot import DeepSnapshot
@@ -39,9 +32,10 @@ from ._wide_starts import wide_rates, wide_start
 BERNOULLI = as_unit("bernoulli")
 # Learning rates where none is given: of most machines, and with real columns.
 RATE, RATE_OF_REALS = 0.01, 0.03
-# Epochs of either training where no number is given: the least, and with real columns
-# those of 1 000 rows or fewer, if there are so many rows for a feature.
-EPOCHS, EPOCHS_OF_REALS, ROWS_A_FEATURE = 30, 120, 10
+# Epochs of either training where no number is given: always 30, and with real columns
+# up to 120 of few rows.
+EPOCHS = EpochRule(30, 30, 1000, 10)
+EPOCHS_OF_REALS = EpochRule(30, 120, 1000, 10)
 
 
 class TrainableDBM(Trainable, FittedDBM):
@@ -207,9 +201,10 @@ class TrainableDBM(Trainable, FittedDBM):
 
     def _epochs_of(self, n_iter, rows):
         """Return n_iter or, if it is None, how many epochs these rows take."""
-        most = EPOCHS_OF_REALS if self._sees(Kind.GAUSSIAN) else EPOCHS
-        most = epochs_as_rows_allow(most, (rows.n_rows, rows.n_columns), ROWS_A_FEATURE)
-        return epochs_of(n_iter, rows.n_rows, EPOCHS, most)
+        if n_iter is not None:
+            return n_iter
+        rule = EPOCHS_OF_REALS if self._sees(Kind.GAUSSIAN) else EPOCHS
+        return rule.n_epochs(rows.n_rows, rows.n_columns)
 
     def _n_epochs(self, X, rows):
         return self._epochs_of(self.n_iter, rows)

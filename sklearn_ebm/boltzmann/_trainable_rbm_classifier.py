@@ -47,9 +47,11 @@ from ._starts import SMALL, first_chains, last_chains
 from ._structure import check_structure
 from ._visible_scales import column_variances
 
-# Learning rate and momentum along the gradient of p(y|v), which is exact; and the rate
-# of chains, beyond which momentum must not take the steps of the generative part.
-RATE, MOMENTUM, RATE_OF_CHAINS = 0.1, 0.9, 0.2
+# Learning rate and momentum along the gradient of p(y|v), which is exact.
+RATE, MOMENTUM = 0.1, 0.9
+# Learning rate of the generative part, which follows chains. With momentum, too, its
+# steps must not be longer.
+RATE_OF_CHAINS = 0.2
 # What the kernel adds to the history of an epoch, of its rows with labels.
 FOUND_ENTRIES = "log_likelihood", "accuracy"
 # Weight of the generative part of the hybrid objective, of each row beside each label.

@@ -8,7 +8,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._machines import SOME, Machine
 from .._parameters import Interval, StrOptions
-from .._training import epochs_of
 from .._unit_trainer import UnitTrainer
 from .._units import Kind
 from .._validation import check_states, naming
@@ -28,7 +27,7 @@ from ._columns import all_bits, range_of
 from ._defaults import (
     CHAINS,
     CLIP,
-    epochs_as_rows_allow,
+    EpochRule,
     largest_variance,
     n_directions,
     n_told,
@@ -54,14 +53,15 @@ from ._visible_scales import (
 )
 from ._wide_starts import wide_rates, wide_start, within_reach
 
-# Epochs where no number is given: the least; the most, and of how many rows or fewer;
-# and how many rows for each feature the most take (see `_epochs_by_default`). Real
-# features are learned slowly, and so are others without bounds: counts, rectified ones.
-EPOCHS, EPOCHS_OF_REALS = (30, 100, 1000, 30), (10, 400, 300, 30)
-EPOCHS_OF_UNBOUNDED = 10, 60, 1000, 10
-# The same for each direction in which real features vary, but at most ENOUGH epochs,
-# after which no data were far from their best.
-EPOCHS_VARIED, ENOUGH = (10, 400, 300, 100), 100
+# Epochs where no number is given: least, most, rows that are few, rows for a feature.
+# Real features are learned slowly, and so are others without bounds: counts, rectified
+# ones.
+EPOCHS = EpochRule(30, 100, 1000, 30)
+EPOCHS_OF_UNBOUNDED = EpochRule(10, 60, 1000, 10)
+EPOCHS_OF_REALS = EpochRule(10, 400, 300, 30)
+# Of real features, with the directions in which they vary in place of the features; and
+# the number of epochs after which no data were far from their best.
+EPOCHS_VARIED, ENOUGH = EpochRule(10, 400, 300, 100), 100
 
 # Attributes that only machines with other units than two layers of bits have.
 NOT_OF_BITS = "n_categories_", "variance_", "visible_scale_", "_normaliser"
@@ -363,16 +363,16 @@ class UnitsRBM(UnitColumns, TrainableRBM):
         if self.n_iter is not None:
             return self.n_iter
         if self._sees(Kind.GAUSSIAN):
-            found = _epochs_by_default((rows.n_rows, rows.n_columns), *EPOCHS_OF_REALS)
+            found = EPOCHS_OF_REALS.n_epochs(rows.n_rows, rows.n_columns)
             if found >= ENOUGH:
                 return found
             # (Many real features may say the same.)
-            varied = _epochs_by_default((rows.n_rows, n_directions(X)), *EPOCHS_VARIED)
+            varied = EPOCHS_VARIED.n_epochs(rows.n_rows, n_directions(X))
             return max(found, min(varied, ENOUGH))
         if any_unbounded(self._columns().unit):
             n_features = n_told(self._columns().kinds, rows.column_means)
-            return _epochs_by_default((rows.n_rows, n_features), *EPOCHS_OF_UNBOUNDED)
-        return _epochs_by_default((rows.n_rows, rows.n_columns), *EPOCHS)
+            return EPOCHS_OF_UNBOUNDED.n_epochs(rows.n_rows, n_features)
+        return EPOCHS.n_epochs(rows.n_rows, rows.n_columns)
 
     def _n_chains(self):
         return self.n_chains or max(self.batch_size, CHAINS)
@@ -543,9 +543,3 @@ class UnitsRBM(UnitColumns, TrainableRBM):
         super()._check_restored()
         if hasattr(self, "variance_"):
             self._columns()
-
-
-def _epochs_by_default(shape, least, most, few_rows, rows_a_feature):
-    """Epochs of data of this shape, where no number is given (see `EPOCHS`)."""
-    most = epochs_as_rows_allow(most, shape, rows_a_feature)
-    return epochs_of(None, shape[0], least, most, few_rows)

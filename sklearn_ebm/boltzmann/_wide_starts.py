@@ -9,18 +9,21 @@ from .._products import product, single_threaded_blas
 from ..units import UNBOUNDED, are, kinds_by_column
 from ._starts import SMALL, training_rows
 
-# Gaussian features start as sums of wide steps: from small weights training would
-# have to find its way off a plateau, because independent normal variables, as which it
-# begins to see the data, give them nothing to do. How often a hidden unit is on, where
-# the data have longer tails along its step than a normal variable, and where they have
-# shorter ones, as those of clusters are (and as a sum of steps has: rare ones make long
-# tails, frequent ones short tails); the share of the variance that hidden units
-# explain, and the largest norm of their weights in standard deviations of the features.
-RARE, FREQUENT, START_SHARE, START_NORM = 0.1, 0.5, 0.5, 2.0
+# Gaussian features start as sums of wide steps. From small weights training would have
+# to find its way off a plateau: independent normal variables, as which it begins to see
+# the data, give such weights nothing to do.
+# How often a hidden unit is on where the data have longer tails along its step than a
+# normal variable, and where they have shorter ones, as clusters do. (Rare steps make
+# sums with long tails, frequent ones sums with short tails.)
+RARE, FREQUENT = 0.1, 0.5
+# Share of the variance that hidden units explain at first.
+START_SHARE = 0.5
+# Largest norm of their weights, in standard deviations of the features.
+START_NORM = 2.0
 # Hidden units that have such a step, for each feature. The others keep small weights:
 # a sum of many small steps is a normal variable again.
 STEPS_A_FEATURE = 32
-# Rows that say which it is.
+# Rows that say whether tails are long or short.
 TAIL_ROWS = 1000
 
 

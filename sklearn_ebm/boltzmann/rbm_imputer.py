@@ -25,12 +25,14 @@ from ._defaults import epochs_as_rows_allow
 from ._structure import as_made
 from .rbm import RBM
 
-# Learning rates where none is given, and of counts, which as many epochs at a higher
-# one drive to infinity.
+# Learning rates where none is given: of most columns, of real ones, and of counts,
+# which as many epochs at a higher one drive to infinity.
 RATES = 0.05, 0.05, 0.006
 # Epochs where no number is given: at least, at most, and of how many rows these are.
-# Rows that a feature is to have for so many, and the fewest if there are not.
-EPOCHS, ROWS_A_FEATURE, LEAST_EPOCHS = (100, 1500, 30), 30, 30
+EPOCHS = 100, 1500, 30
+# Rows that a feature is to have for so many epochs. With fewer there are fewer epochs,
+# but not fewer than the second number.
+ROWS_A_FEATURE, LEAST_EPOCHS = 30, 30
 
 
 class RBMImputer(TransformerMixin, BaseEstimator):

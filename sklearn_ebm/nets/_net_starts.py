@@ -9,11 +9,15 @@ from .._machines import dense_chunks
 from .._passes import activate
 from .._products import product
 
-# Standard deviation (in the mean of their variances) of the fields of hidden units that
-# need nothing but what they have learned to tell labels; the least one that all are to
-# have; and how much larger random weights are made for that at most. Of units whose
-# fields deviate by more than the last number, nothing but steps is left.
-ENOUGH_SPREAD, LEAST_SPREAD, MOST_GAIN, LOST_SPREAD = 2.0, 0.5, 1000.0, 50.0
+# The spread of a layer is the standard deviation of the fields of its hidden units (by
+# the mean of their variances).
+# With as much as this, units need nothing but what they have learned to tell labels.
+ENOUGH_SPREAD = 2.0
+# As much as this all layers are to have, if random weights that are so many times as
+# large are enough for it.
+LEAST_SPREAD, MOST_GAIN = 0.5, 1000.0
+# With more than this, nothing but steps is left of the units.
+LOST_SPREAD = 50.0
 # The same of units that learned from numbers outside [0, 1], taken for bits: bits make
 # no such numbers, and so weights grow with every step. (Of bits, and values between
 # them, it has been 5. Units that know that features are real have had 12.)
