@@ -32,9 +32,11 @@ from .units import are, as_unit, kinds_by_column
 N_MEAN_FIELD = 30
 # Sweeps of new chains before a model that is not new is trained on their values.
 N_FIRST_SWEEPS = 20
-# Hidden layers of at most so many states are summed, not sampled, if these times the
-# visible units are no more than the second number; rows that are filled in at a time.
-MOST_STATES, MOST_FIELDS, N_ROWS = 2**12, 2**20, 1024
+# Hidden layers of at most so many states are summed, not sampled, if states times
+# visible units are no more than the second number.
+MOST_STATES, MOST_FIELDS = 2**12, 2**20
+# Rows that are filled in at a time.
+N_ROWS = 1024
 # So many missing bits of a row are summed: as much work as a hundred sweeps of a chain.
 FEW_BITS = 8
 

@@ -20,10 +20,12 @@ from ._gaussian import FactorGaussian
 from ._generator import OwnGenerator
 from ._profile import LEAST_NOISE
 
-# A log-density below which something is wrong with the row; the share of the largest
-# variance below which a feature was constant in the training; and the square of a
-# deviation that no row has by chance.
-ABSURD, CONSTANT, FAR = -1e6, 1e-9, 1e6
+# A log-density below which something is wrong with the row.
+ABSURD = -1e6
+# Share of the largest variance below which a feature was constant in the training.
+CONSTANT = 1e-9
+# Square of a deviation that no row has by chance.
+FAR = 1e6
 
 
 class FittedFactors(OwnGenerator, Transformer):

@@ -17,10 +17,13 @@ N_ROWS = 4096
 # variances (in float64) or filters that no number can hold. Nor may numbers be larger
 # than that, however little they vary: they have squares, too.
 LEAST_SPREAD = {"float64": 1e-140, "float32": 1e-30}
-# Spacings of floats by which a feature that does not vary may seem to; by which
-# features that depend on one another may not, as data are rounded; and by which
-# variances found from second moments are wrong, in units of the largest one.
-N_EPS, N_EPS_OF_DATA, N_EPS_OF_MOMENTS = 100, 2, 100
+# What rounding does, in spacings of floats: by so many a feature that does not vary may
+# seem to,
+N_EPS = 100
+# by so many features that depend on one another may seem not to, as data are rounded,
+N_EPS_OF_DATA = 2
+# and by so many of the largest variance those found from second moments are wrong.
+N_EPS_OF_MOMENTS = 100
 
 
 @dataclass(frozen=True)

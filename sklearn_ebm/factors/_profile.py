@@ -25,17 +25,18 @@ from ._gaussian import (
 
 # Eigenvectors are found exactly where a matrix of this size is enough.
 EXACT = 1000
-# Noise variances stay above this share of a feature's variance, whatever its unit (of
-# likelihoods that leaves six digits); where values are missing above the second, since
-# few that are observed may have no noise by chance. Of a feature without any variance
-# they are the third.
-LEAST_SHARE, LEAST_SHARE_OBSERVED = 1e-9, 1e-6
+# Noise variances stay above this share of a feature's variance, whatever its unit. (Of
+# likelihoods that leaves six digits.)
+LEAST_SHARE = 1e-9
+# The same where values are missing: few that are observed may have no noise by chance.
+LEAST_SHARE_OBSERVED = 1e-6
+# Noise variance of a feature that has no variance at all.
 LEAST_NOISE = 1e-12
 # A feature whose deviation is this share of its mean is constant but for rounding.
 CONSTANT = 1e-14
-# The simple fixed point takes at least so many steps, which set the scale for L-BFGS,
-# and goes on while each gains less than this share of what the last one gained.
+# The simple fixed point takes at least so many steps, which set the scale for L-BFGS.
 N_FIRST_STEPS = 3
+# It goes on while each step gains less than this share of what the last one gained.
 FAST = 0.1
 EPSILON, TINY = np.finfo(float).eps, np.finfo(float).tiny
 # Directions that a randomised search follows beyond those asked for.

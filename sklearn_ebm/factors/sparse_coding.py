@@ -37,10 +37,11 @@ from ._dictionary import (
 )
 from ._fits import check_same_components
 
-# batch_size="auto": the most rows of which all are coded before atoms move (with codes
-# that begin as in the pass before, which pursuits cannot do), the most numbers in these
-# codes, and minibatches of more.
+# With batch_size="auto" all rows are coded before atoms move, if there are no more than
+# so many, with no more than so many numbers in their codes. (Codes then begin as they
+# were in the pass before, which pursuits cannot do.)
 MOST_AT_ONCE, MOST_NUMBERS = 50_000, 10_000_000
+# Otherwise minibatches have so many rows.
 MINIBATCH = 256
 
 # Codes, or sums of the squares (in float64) of larger numbers, may be infinite.
