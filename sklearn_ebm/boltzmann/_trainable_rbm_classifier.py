@@ -316,15 +316,8 @@ class TrainableRBMClassifier(CallbackSupportMixin, FittedRBMClassifier):
         if self.objective == "generative":
             parameters = start_of_joint(components, labels, mean, n_rows, shares)
         else:
-            standard = [np.zeros(n), np.ones(n)]
-            if moments is not None:
-                standard = standard_for_steps(moments, rows.dtype)
-                warn_of_rounding(standard, rows.dtype)
-            variance = column_variances(X, some_rows(division.training), mean)
-            unlabelled = self._models_features() and 2 * division.n_known < n_rows
-            spread = spread_of_fields(n, n_in_all, unlabelled)
-            components, hidden, visible = start_for_labels(
-                components, mean, variance, n_rows, standard, spread
+            components, hidden, visible = self._start_for_labels(
+                components, X, rows.dtype, mean, moments, division, n_in_all
             )
             parameters = components, labels, hidden, visible, np.log(shares)
         self.classes_ = classes
@@ -343,6 +336,20 @@ class TrainableRBMClassifier(CallbackSupportMixin, FittedRBMClassifier):
         self.n_iter_ = 0
         self.history_ = {name: [] for name in [*ENTRIES, *FOUND_ENTRIES]}
         self.__dict__.pop("h_samples_", None)
+
+    def _start_for_labels(self, weights, X, dtype, mean, moments, division, n_in_all):
+        """What `start_for_labels` makes of small random weights and these data."""
+        n = len(mean)
+        standard = [np.zeros(n), np.ones(n)]
+        if moments is not None:
+            standard = standard_for_steps(moments, dtype)
+            warn_of_rounding(standard, dtype)
+        variance = column_variances(X, some_rows(division.training), mean)
+        unlabelled = self._models_features() and 2 * division.n_known < division.n_rows
+        spread = spread_of_fields(n, n_in_all, unlabelled)
+        return start_for_labels(
+            weights, mean, variance, division.n_rows, standard, spread
+        )
 
     def _first_moments(self, X, division):
         """What the features of a new model are standardised by, if they are."""
@@ -389,23 +396,9 @@ class TrainableRBMClassifier(CallbackSupportMixin, FittedRBMClassifier):
 
     def _trainer(self, rows, codes, division):
         """Return a kernel that goes on from the state of the training."""
-        state = self._state
-        weights = {"discriminative": (1, 0), "generative": (0, 1)}
-        discriminative, generative = weights.get(
-            self.objective, (1, self._alpha(division))
-        )
-        chains = None
-        if self.persistent and generative:
-            chains = self._chains()
-        rows_a_label = _rows_a_label(division)
-        # A row counts as much as a whole minibatch at most: where labels are rarer, all
-        # steps are as much shorter, along the same gradient in the mean.
-        weight_decay, most = self.weight_decay, min(self.batch_size, division.n_rows)
-        if discriminative and rows_a_label > most:
-            generative *= most / rows_a_label
-            weight_decay *= most / rows_a_label
-            rows_a_label = most
-        scales = self._scales(rows.dtype)
+        state, scales = self._state, self._scales(rows.dtype)
+        discriminative, generative, weight_decay = self._shares(division)
+        chains = self._chains() if self.persistent and generative else None
         trainer = ClassifierTrainer(
             rows,
             codes,
@@ -413,9 +406,7 @@ class TrainableRBMClassifier(CallbackSupportMixin, FittedRBMClassifier):
             batch_size=self.batch_size,
             key=state["key"],
             step=state["step"],
-            # Minibatches have their share of labelled rows on average only: a sum,
-            # scaled once for all, estimates their mean without bias.
-            discriminative=discriminative * rows_a_label,
+            discriminative=discriminative,
             generative=generative,
             offset=state["visible_mean"],
             n_gibbs_steps=self.n_gibbs_steps,
@@ -427,6 +418,27 @@ class TrainableRBMClassifier(CallbackSupportMixin, FittedRBMClassifier):
         if trainer.momentum:
             trainer.start_velocity(self._last_velocity(scales))
         return trainer
+
+    def _shares(self, division):
+        """How much of a step is discriminative, generative and decay.
+
+        The first is for each row with a label. Minibatches have their share of such
+        rows on average only: a sum, scaled once for all, estimates their mean without
+        bias.
+        """
+        weights = {"discriminative": (1, 0), "generative": (0, 1)}
+        discriminative, generative = weights.get(
+            self.objective, (1, self._alpha(division))
+        )
+        rows_a_label = _rows_a_label(division)
+        # A row counts as much as a whole minibatch at most: where labels are rarer, all
+        # steps are as much shorter, along the same gradient in the mean.
+        weight_decay, most = self.weight_decay, min(self.batch_size, division.n_rows)
+        if discriminative and rows_a_label > most:
+            generative *= most / rows_a_label
+            weight_decay *= most / rows_a_label
+            rows_a_label = most
+        return discriminative * rows_a_label, generative, weight_decay
 
     def _scales(self, dtype):
         """How many times as long the steps of every feature are, or None."""
