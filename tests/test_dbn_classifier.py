@@ -1376,3 +1376,14 @@ def test_values_out_of_range_are_the_pretrainings_affair(digits, labels):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         small(pretrain=False).fit(X, y).predict(X)
+
+
+@pytest.mark.parametrize("kind", [DBNClassifier, DBMClassifier])
+def test_weights_of_what_is_no_label_are_named(kind, digits, labels):
+    # Those of more labels than there are do no harm, if all that there are have one.
+    model = kind((5,), class_weight={**dict.fromkeys(range(10), 1.0), 12: 3.0})
+    model.set_params(n_iter=1).fit(digits[:100], labels[:100])
+    with pytest.raises(
+        ValueError, match=r"class_weight=\{0: 2.0, '3': 5.0\} .* for \['3'\], .* \[0, 1"
+    ):
+        model.set_params(class_weight={0: 2.0, "3": 5.0}).fit(digits, labels)

@@ -130,6 +130,7 @@ class NetClassifier(PredictedLabels, TrainableNet):
             counts = np.ones(len(classes), int)
         weights = np.ones(len(classes))
         if self.class_weight is not None:
+            self._refuse_strange_labels(classes.tolist())
             # (Classes that do not come cannot be balanced.)
             weighed = counts > 0 if self.class_weight == "balanced" else slice(None)
             with naming("class_weight"):
@@ -143,6 +144,17 @@ class NetClassifier(PredictedLabels, TrainableNet):
                 "not negative, and not 0 for all of y."
             )
         return weights * (counts.sum() / total)
+
+    def _refuse_strange_labels(self, labels):
+        """Refuse weights of what is no label, unless all labels have weights, too."""
+        given = self.class_weight
+        if isinstance(given, dict) and not all(label in given for label in labels):
+            strange = [label for label in given if label not in labels]
+            if strange:
+                raise ValueError(
+                    f"class_weight={given!r} has weights for {strange}, which are not "
+                    f"among the labels {labels}."
+                )
 
     def _targets(self, checked, state):
         """Numbers of the classes of all rows, and which are known: others are -1."""
