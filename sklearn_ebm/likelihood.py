@@ -182,7 +182,7 @@ def log_partition(
     betas : int, "classic" or array-like of shape (n_temperatures,), default=1000
         For "ais", the inverse temperatures: how many, evenly spaced, or numbers
         ascending from 0 to 1, or "classic" for the 14 501 of [3]_. For
-        "tempering", an int: the number of sweeps of every chain.
+        "tempering", an int: the number of sweeps of every chain, at least 40.
 
     n_runs : int, default=100
         For "ais", the number of runs. For "tempering", the number of chains, in
@@ -216,9 +216,9 @@ def log_partition(
 
     ValueError
         If both layers are too large to enumerate ("exact"), or not all units are
-        Bernoulli units ("tempering"); an argument is not allowed; or a `Layered` has a
-        single layer, or no distribution (units that there are not or that do not go
-        together, or weights or biases that are too large or not finite).
+        Bernoulli units ("tempering"); an argument is not allowed; or the model has no
+        distribution (weights or biases that are too large or not finite, of a `Layered`
+        also units that there are not or that do not go together), or a single layer.
 
     Notes
     -----

@@ -448,3 +448,34 @@ def test_scores_follow_parameters_that_are_set(model, changed):
     after = model.score_samples(X)
     np.testing.assert_array_equal(after, unscored.score_samples(X))
     assert np.abs(after - before).max() > 0.01
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_weights_set_by_hand_that_are_not_finite_are_refused(wrong):
+    model = BernoulliRBM(3, n_iter=1, random_state=0).fit(np.eye(4))
+    model.components_[0, 1] = wrong
+    for ask in (
+        log_partition,
+        lambda model: log_partition(model, "ais", random_state=0),
+        lambda model: log_likelihood(model, np.eye(4), log_z=0.0),
+        lambda model: model.sample(2),
+        lambda model: model.gibbs(np.eye(4)),
+    ):
+        with pytest.raises(ValueError, match=rf"weights\[0\] must be .*, got {wrong}"):
+            ask(model)
+
+
+def test_weights_set_by_hand_that_leave_no_distribution_are_refused():
+    # A score was NaN, and samples ran away.
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    model = GaussianRBM(2, hidden="gaussian", n_iter=3, random_state=0).fit(X)
+    assert np.isfinite(model.score(X))
+    model.components_ = np.full((2, 3), 2.0)
+    for ask in (
+        lambda: log_partition(model, "ais", random_state=0),
+        lambda: model.score_samples(X),
+        lambda: model.sample(2),
+        lambda: model.impute(X, mask=np.arange(3) == 0, random_state=0),
+    ):
+        with pytest.raises(ValueError, match="singular values below 1"):
+            ask()

@@ -100,10 +100,10 @@ class Gibbs:
         deep belief net or a class, for instance.
 
     ValueError
-        If a `Layered` has a single layer, or no distribution (units that there are not
-        or that do not go together, or weights or biases that are too large or not
-        finite); or if `langevin_time` is no positive number, or there are no Gaussian
-        visible units.
+        If the model has no distribution (weights or biases that are too large or not
+        finite, of a `Layered` also units that there are not or that do not go
+        together), or a single layer; or if `langevin_time` is no positive number, or
+        there are no Gaussian visible units.
 
     References
     ----------

@@ -58,7 +58,9 @@ def layered_of(model):
             "This takes a Boltzmann machine (BernoulliRBM, RBM, DBMTransformer and "
             f"their like) or a Layered, got {type(model).__name__}{remedy}"
         )
-    return model._layered()
+    layers = model._layered()
+    check_distribution(layers)  # Training sees to it, but attributes may be set.
+    return layers
 
 
 def two_layers(model, what="This"):
