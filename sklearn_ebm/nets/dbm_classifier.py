@@ -69,7 +69,7 @@ class DBMClassifier(NetClassifier):
     solver : {"auto", "sgd", "adam", "lbfgs"}, default="auto"
         How the net is fine-tuned: by stochastic gradient descent with momentum; by
         Adam [3]_; or by L-BFGS on all rows at once, for small data. "auto" is "adam"
-        for "fine_tuning" and "sgd" for "multi_prediction".
+        for "fine_tuning" and "sgd" for "multi_prediction", which does not take "lbfgs".
 
     learning_rate : float or None, default=None
         Size of a step. None takes 0.1 for "sgd", or 25 divided by the units of the
@@ -100,7 +100,8 @@ class DBMClassifier(NetClassifier):
 
     input_dropout : float, default=0.0
         Share of the features that are dropped, at random for every row and step [4]_;
-        the others are scaled up, so that nothing needs to be scaled afterwards.
+        the others are scaled up, so that nothing needs to be scaled afterwards. This,
+        `dropout` and `max_norm` are only for "fine_tuning".
 
     dropout : float, default=0.0
         The same for the units of each hidden layer.

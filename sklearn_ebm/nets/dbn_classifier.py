@@ -188,7 +188,7 @@ class DBNClassifier(NetClassifier):
 
     variance_ : ndarray of shape (n_features,)
         Variances of Gaussian features given the layer above, by which the first of
-        `coefs_` are divided. Only with "generative".
+        `coefs_` are divided. Only with "generative" and ``visible="gaussian"``.
 
     n_layers_ : int
         Number of layers, with the features and, unless "generative", the outputs.
