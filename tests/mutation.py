@@ -2144,6 +2144,13 @@ MUTATIONS = [
         tests=("tests/test_dbn_classifier.py",),
     ),
     Mutation(
+        "layers that are on or off for all rows are kept",
+        "boltzmann/_net_starts.py",
+        "lost = _mean_variance(expit(fields + b)) < DULL**2",
+        "lost = False",
+        tests=("tests/test_dbn_classifier.py",),
+    ),
+    Mutation(
         "what layers have learned from nothing but steps is kept",
         "nets/_net_starts.py",
         "lost = lost or learned > most**2",

@@ -580,6 +580,34 @@ def test_layers_of_steps_begin_anew():
     assert np.abs(found[1][0]).max() > 40
 
 
+def test_layers_on_or_off_for_all_rows_begin_anew():
+    """Although their fields vary, and so do those above, that learned from them."""
+    rng = np.random.default_rng(0)
+    X = rng.random((50, 6))
+    for mean, kept in (-3, True), (-100, False), (100, False):
+        before = [rng.normal(0, 3, (6, 5)), None, rng.normal(0, 9, (5, 5)), np.zeros(5)]
+        before[1] = mean - X.mean(axis=0) @ before[0]
+        before += [rng.normal(size=(5, 2)), np.zeros(2)]
+        first = [rng.normal(0, 0.1, each.shape) for each in before]
+        params = [each.copy() for each in before]
+        spread_fields(params, first, X)
+        for layer in 0, 2:
+            assert np.allclose(params[layer], before[layer], atol=1) == kept
+        activity = expit(X @ params[0] + params[1])
+        assert activity.std(axis=0).mean() > 0.05
+
+
+@pytest.mark.parametrize("kind", [DBNClassifier, DBMClassifier])
+def test_one_column_that_is_no_bit_does_not_lose_the_others(kind, digits, labels):
+    """Such as an index of refraction: the units of its machine are on for all rows."""
+    column = np.random.default_rng(0).normal(1.5, 0.015, (len(digits), 1))
+    X = np.hstack([digits, column])
+    model = kind((100, 100), n_iter=10, random_state=0)
+    with pytest.warns(UserWarning, match=r"stand for values in \[0, 1\] but"):
+        model.fit(X[:600], labels[:600])
+    assert model.score(X[600:], labels[600:]) > 0.85
+
+
 def test_first_layers_of_real_numbers_taken_for_bits_are_soon_steps():
     """Those above are no sooner than others, but go with what they learned from."""
     rng = np.random.default_rng(0)

@@ -4,6 +4,7 @@ import math
 from itertools import pairwise
 
 import numpy as np
+from scipy.special import expit
 
 from .._machines import dense_chunks
 from .._passes import activate
@@ -22,6 +23,9 @@ LOST_SPREAD = 50.0
 # no such numbers, and so weights grow with every step. (Of bits, and values between
 # them, it has been 5. Units that know that features are real have had 12.)
 LOST_SPREAD_OF_REALS = 6.0
+# The same of activities below which units are off, or on, for all rows, although their
+# fields vary. (Of layers that have learned anything it has been 0.09 or more.)
+DULL = 0.01
 # Largest standard deviation of random fields of numbers outside [0, 1]. (By wider ones
 # nets learn more of the noise, but less where features are more than rows.)
 SPREAD_OF_REALS = LEAST_SPREAD
@@ -91,8 +95,9 @@ def spread_fields(params, first, X, reals_as_bits=False):
     fields would vary too little. Biases see to it that fields keep their means. But
     where they hardly vary, these say no more than how often units are on, and are in
     the way: then every unit is half on at a row of its own, so that units bend where
-    there are rows. Where fields vary so much that units are no more than steps,
-    nothing of them is kept, either, nor of the layers above, which learned from these.
+    there are rows. Where fields vary so much that units are no more than steps, or so
+    far from 0 that units are on or off for all rows, nothing of them is kept, either,
+    nor of the layers above, which learned from these.
 
     Parameters
     ----------
@@ -118,6 +123,9 @@ def spread_fields(params, first, X, reals_as_bits=False):
         learned, random = _mean_variance(fields), _mean_variance(added)
         most = LOST_SPREAD_OF_REALS if reals_as_bits and layer == 0 else LOST_SPREAD
         lost = lost or learned > most**2
+        if not lost and learned >= LEAST_SPREAD**2:
+            # (Where they vary less, biases change anyway.)
+            lost = _mean_variance(expit(fields + b)) < DULL**2
         if lost:
             W[:], fields, learned = 0, np.zeros_like(fields), 0.0
         if learned < ENOUGH_SPREAD**2 and random:
