@@ -224,15 +224,17 @@ def minimise(network, params, X, targets, rows, max_iter, tol, after):
         Called after every iteration, when the parameters have been changed, with the
         objective; returns whether to stop.
     """
-    plain, decay = Network(network.output), network.weight_decay
+    plain, decays = Network(network.output), network.decays(len(params) // 2)
 
     def objective(vector):
         at = _unpacked(vector, params)
         loss, slope = _sums(plain, at, X, targets, rows)
-        if decay:
-            weights = [p if p.ndim == 2 else np.zeros_like(p) for p in at]
-            slope += decay * _packed(weights)
-            loss += 0.5 * decay * sum(np.vdot(W, W) for W in weights)
+        if any(decays):
+            pulls = [np.zeros_like(p) for p in at]
+            pulls[::2] = [decay * W for decay, W in zip(decays, at[::2], strict=True)]
+            slope += _packed(pulls)
+            pairs = zip(pulls[::2], at[::2], strict=True)
+            loss += 0.5 * sum(np.vdot(pull, W) for pull, W in pairs)
         return loss, slope
 
     def follow(intermediate_result):

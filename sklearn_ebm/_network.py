@@ -62,13 +62,17 @@ class Network:
     weight_decay : float, default=0.0
         Strength of the penalty ``weight_decay / 2 * sum weights^2``, which is part of
         the objective.
+
+    output_decay : float or None, default=None
+        The same for the weights of the output; None takes `weight_decay`.
     """
 
     # Which weights of the first layer there are, where not all of them (see `Descent`).
     connected = None
 
-    def __init__(self, output, weight_decay=0.0):
+    def __init__(self, output, weight_decay=0.0, output_decay=None):
         self.output, self.weight_decay = output, weight_decay
+        self.output_decay = weight_decay if output_decay is None else output_decay
         self.n_threads = 0  # as many as there are, unless training says how many
         self._rooms = {}
 
@@ -143,7 +147,8 @@ class Network:
         grads = [None] * len(params)
         for layer in reversed(range(len(weights))):
             W, inputs = weights[layer], activities[layer]
-            grads[2 * layer] = self._weight_gradient(layer, W, inputs, delta)
+            decay = self.decays(len(weights))[layer]
+            grads[2 * layer] = self._weight_gradient(layer, W, inputs, delta, decay)
             out = self._room(("bias", layer), (W.shape[1],), W.dtype)
             grads[2 * layer + 1] = delta.sum(axis=0, out=out)
             if layer:
@@ -153,26 +158,30 @@ class Network:
                 delta = below
         return loss + self._penalty(weights), grads
 
-    def _weight_gradient(self, layer, W, inputs, delta):
+    def decays(self, n_layers):
+        """Strengths of the penalty on the weights of each layer."""
+        return [self.weight_decay] * (n_layers - 1) + [self.output_decay]
+
+    def _weight_gradient(self, layer, W, inputs, delta, decay):
         grad = self._room(("weights", layer), W.shape, W.dtype)
-        if self.weight_decay:
+        if decay:
             grad[...] = W
         product(
             inputs,
             delta,
             a_turned=True,
             out=grad,
-            beta=self.weight_decay,
+            beta=decay,
             n_threads=self.n_threads,
         )
         return grad
 
     def _penalty(self, weights):
-        if not self.weight_decay:
-            return 0.0
+        pairs = zip(self.decays(len(weights)), weights, strict=True)
         with single_threaded_blas:
-            squares = sum(float(np.vdot(W, W)) for W in weights)
-        return 0.5 * self.weight_decay * squares
+            return 0.5 * sum(
+                decay * float(np.vdot(W, W)) for decay, W in pairs if decay
+            )
 
     def _room(self, name, shape, dtype):
         """Memory that is used again by the next minibatch."""

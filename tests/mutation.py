@@ -1523,7 +1523,7 @@ MUTATIONS = [
     Mutation(
         "net: the penalty has no derivative",
         "_network.py",
-        "            beta=self.weight_decay,\n",
+        "            beta=decay,\n",
         "            beta=0.0,\n",
     ),
     Mutation(

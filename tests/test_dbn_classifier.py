@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from scipy.special import expit, softmax
 from sklearn.base import clone
 from sklearn.datasets import (
+    load_breast_cancer,
     load_diabetes,
     load_iris,
     load_wine,
@@ -93,7 +94,8 @@ def twin_epoch(state, X, y, model):
             delta = (fields - (y[rows, np.newaxis] - mean) / scale) / len(rows)
         for layer in (2, 1, 0):
             W, b = params[2 * layer], params[2 * layer + 1]
-            grads = [layers[layer].T @ delta + model.weight_decay * W, delta.sum(0)]
+            decay = model.weight_decay or 0.0
+            grads = [layers[layer].T @ delta + decay * W, delta.sum(0)]
             if layer:
                 delta = (delta @ W.T) * derivatives[layer - 1]
             for p, v, g in zip((W, b), velocity[2 * layer : 2 * layer + 2], grads):
@@ -144,6 +146,67 @@ def test_loss_is_the_mean_of_the_objective(digits, labels):
     penalty = 0.05 * sum(np.square(W).sum() for W in begin.coefs_)
     own = begin.predict_log_proba(X)[np.arange(100), y]
     assert model.loss_curve_ == pytest.approx([penalty - own.mean()], rel=1e-10)
+
+
+@pytest.mark.parametrize("solver", ["sgd", "adam", "lbfgs"])
+@pytest.mark.parametrize("kind", [DBNClassifier, DBMClassifier])
+def test_default_decay_is_of_the_outputs_by_the_rows_with_labels(
+    kind, solver, digits, labels, monkeypatch
+):
+    # Rows without a label, and those held out, do not count: 90 of 150 are trained on.
+    y, decays = labels[:150].copy(), []
+    y[100:] = -1
+    network = kind._network
+
+    def watched(self, state, given=(0.0, 0.0)):
+        decays.append(given)
+        return network(self, state, given)
+
+    monkeypatch.setattr(kind, "_network", watched)
+    settings = {"solver": solver, "pretrain_n_iter": 1, "n_iter": 1, "random_state": 0}
+    if kind is DBMClassifier:
+        settings["pretrain_greedy_n_iter"] = 1
+    model = kind((9, 7), unlabeled=-1, early_stopping=True, warm_start=True, **settings)
+    model.fit(digits[:150], y)
+    assert set(decays) == {(0.0, 0.0), (0.0, 1 / 90 if solver == "adam" else 0.0)}
+    # Nor is there one where the first layer has no random weights.
+    model._state["found"] = True
+    decays.clear()
+    model.fit(digits[:150], y)
+    assert set(decays) == {(0.0, 0.0)}
+
+
+@pytest.mark.parametrize("kind", [DBNClassifier, DBMClassifier])
+def test_partial_fit_has_no_decay_by_default(kind, digits, labels):
+    # (It does not know how many rows there will be.)
+    models = [
+        kind((9, 7), weight_decay=decay, random_state=0).partial_fit(
+            digits[:50], labels[:50], classes=np.arange(10)
+        )
+        for decay in (None, 0.0)
+    ]
+    assert_same(models[0].coefs_, models[1].coefs_)
+
+
+def test_pretraining_has_found_something_where_nothing_random_is_added():
+    rng = np.random.default_rng(0)
+    X, first = rng.random((50, 6)), [rng.normal(0, 0.1, (6, 6)), np.zeros(6)]
+    for scales, wanted in (((9, 9), True), ((9, 0.1), True), ((0.1, 9), False)):
+        params = []
+        for scale in (*scales, 1):
+            params += [rng.normal(0, scale, (6, 6)), np.zeros(6)]
+        assert spread_fields(params, 3 * first, X) is wanted
+
+
+@pytest.mark.parametrize("kind", [DBNClassifier, DBMClassifier])
+def test_nets_are_not_too_sure_of_themselves(kind):
+    X, y = load_breast_cancer(return_X_y=True)
+    losses, X = [], minmax_scale(X)
+    for decay in (None, 0.0):
+        model = kind((64, 64), weight_decay=decay, random_state=0)
+        found = model.fit(X[:284], y[:284]).predict_log_proba(X[284:])
+        losses.append(-found[np.arange(285), y[284:]].mean())
+    assert losses[0] < 0.75 * losses[1]
 
 
 # ---- What the fitted net is ----

@@ -49,8 +49,9 @@ def masks_for(rates, dtype=np.float64, n_rows=N_ROWS):
     return Dropout(rates, SIZES[:-1], 5, np.dtype(dtype)).masks(n_rows, 3)
 
 
-def written_out(kind, params, X, targets, masks, decay):
+def written_out(kind, params, X, targets, masks, decay, output_decay=None):
     """The objective, in plain NumPy."""
+    decays = [decay, decay, decay if output_decay is None else output_decay]
     masks = masks or [None] * 3
     a = X if masks[0] is None else X * masks[0]
     for layer in range(3):
@@ -63,16 +64,18 @@ def written_out(kind, params, X, targets, masks, decay):
         loss = -(OUTPUTS[kind].class_weight[targets] * own).mean()
     else:
         loss = 0.5 * np.square(a - targets).sum(axis=1).mean()
-    return loss + decay / 2 * sum(np.square(W).sum() for W in params[::2])
+    return loss + sum(d / 2 * np.square(W).sum() for d, W in zip(decays, params[::2]))
 
 
 @every_output
 @pytest.mark.parametrize("rates", [[0, 0, 0], [0.2, 0.5, 0.5], [0, 0.3, 0]])
-@pytest.mark.parametrize("decay", [0.0, 0.03])
-def test_objective_and_every_derivative(kind, rates, decay):
+@pytest.mark.parametrize(
+    "decays", [(0.0, None), (0.03, None), (0.0, 0.05), (0.03, 0.0)]
+)
+def test_objective_and_every_derivative(kind, rates, decays):
     params, (X, targets) = first_params(), data()
     masks = masks_for(rates)
-    network = Network(OUTPUTS[kind], decay)
+    network = Network(OUTPUTS[kind], *decays)
     loss, grads = network.loss_and_grads(params, X, targets[kind], masks)
     grads = [g.copy() for g in grads]
     # A pure function of its arguments.
@@ -81,7 +84,7 @@ def test_objective_and_every_derivative(kind, rates, decay):
     assert all(np.array_equal(a, b) for a, b in zip(same, grads))
 
     def objective():
-        return written_out(kind, params, X, targets[kind], masks, decay)
+        return written_out(kind, params, X, targets[kind], masks, *decays)
 
     assert loss == pytest.approx(objective(), rel=1e-12)
     for p, grad in zip(params, grads):
@@ -253,19 +256,20 @@ def test_cap_scales_long_columns_only(dtype):
 
 
 @every_output
-def test_lbfgs_ends_where_the_gradient_vanishes(kind):
+@pytest.mark.parametrize("decays", [(0.01, None), (0.01, 0.03)])
+def test_lbfgs_ends_where_the_gradient_vanishes(kind, decays):
     rng = np.random.default_rng(0)
     X = rng.random((60, 7))
     targets = {
         "softmax": rng.integers(4, size=60).astype(np.int32),
         "linear": rng.normal(size=(60, 4)),
     }[kind]
-    network = Network(OUTPUTS[kind], 0.01)
+    network = Network(OUTPUTS[kind], *decays)
     params, rows, losses = first_params(), np.arange(50), []
 
     def after(loss):
         losses.append(loss)
-        wanted = written_out(kind, params, X[rows], targets[rows], None, 0.01)
+        wanted = written_out(kind, params, X[rows], targets[rows], None, *decays)
         assert loss == pytest.approx(wanted, rel=1e-10)
         return False
 

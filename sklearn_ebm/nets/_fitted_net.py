@@ -75,9 +75,9 @@ class FittedNet(Transformer):
         """Return what the net is given of rows of data, in `Descent` and `outputs`."""
         return X
 
-    def _network(self, state, weight_decay=0.0):
-        """Return the net."""
-        return Network(self._output(state), weight_decay)
+    def _network(self, state, decays=(0.0, 0.0)):
+        """Return the net, with these decays of all weights and of the output's."""
+        return Network(self._output(state), *decays)
 
     def _params(self):
         """Return the parameters of the net, from the public attributes."""

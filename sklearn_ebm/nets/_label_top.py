@@ -157,7 +157,7 @@ def _new_top(model):
         learning_rate_schedule=model.learning_rate_schedule,
         batch_size=model.batch_size,
         n_iter=model.n_iter,
-        weight_decay=model.weight_decay,
+        weight_decay=model.weight_decay or 0.0,
         early_stopping=model.early_stopping,
         validation_fraction=model.validation_fraction,
         n_iter_no_change=model.n_iter_no_change,

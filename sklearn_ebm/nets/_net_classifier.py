@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
 from .._network import Softmax
-from .._parameters import StrOptions
+from .._parameters import Interval, StrOptions
 from .._validation import naming
 from ..boltzmann._labels import (
     check_classes,
@@ -29,6 +29,7 @@ class NetClassifier(PredictedLabels, TrainableNet):
 
     _parameter_constraints: dict = {
         **TrainableNet._parameter_constraints,
+        "weight_decay": [Interval(Real, 0, None, closed="left"), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "unlabeled": [Real, str, None],
     }
@@ -88,6 +89,17 @@ class NetClassifier(PredictedLabels, TrainableNet):
                 f"class_weight={self.class_weight!r} is not supported by partial_fit, "
                 "which does not know all labels: pass a dict of weights."
             )
+
+    def _decays(self, n_rows):
+        # A net that is trained until it has all labels right, as by Adam, grows ever
+        # more sure. Its outputs are a logistic regression on the last hidden layer, the
+        # weights of which are as likely as normal numbers before there are any rows:
+        # the fewer rows, the more that counts. But errors that remain move the layers
+        # below, and undo what the pretraining has found in them.
+        if self.weight_decay is None:
+            none = self._solver != "adam" or self._state.get("found")
+            return 0.0, 0.0 if none else 1 / n_rows
+        return super()._decays(n_rows)
 
     # ---- Use ----
 

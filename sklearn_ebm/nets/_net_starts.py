@@ -113,8 +113,13 @@ def spread_fields(params, first, X, reals_as_bits=False):
     reals_as_bits : bool, default=False
         Whether the first layer has learned from numbers outside [0, 1] as if they were
         bits.
+
+    Returns
+    -------
+    found : bool
+        Whether the first layer needed nothing but what it had learned.
     """
-    lost = False
+    lost, found = False, True
     for layer in range(0, len(params) - 2, 2):
         W, b = params[layer : layer + 2]
         parts = dense_chunks(X, W.dtype) if layer == 0 else [X]
@@ -135,6 +140,7 @@ def spread_fields(params, first, X, reals_as_bits=False):
             )
             gain = max(min(enough, 1), min(least, MOST_GAIN))
             W += gain * first[layer]
+            found = found and layer > 0
             fields += gain * added
             if learned < LEAST_SPREAD**2:
                 # (The means of random fields differ by more than the fields vary, as
@@ -145,6 +151,7 @@ def spread_fields(params, first, X, reals_as_bits=False):
                 b -= gain * added.mean(axis=0, dtype=np.float64)
         X = fields
         activate(X, b, None, 0)
+    return found
 
 
 def _mean_variance(fields):

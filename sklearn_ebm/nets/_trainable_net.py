@@ -107,7 +107,8 @@ class TrainableNet(CallbackSupportMixin, FittedNet):
     in place once a net has started. It holds
 
     - "params" (of a `Network` ``[weights, bias, weights, bias, ...]``), for inputs and
-      targets as the net is given them; "standard", by which inputs are
+      targets as the net is given them; "found", whether the pretraining has found
+      what the first layer needs (`spread_fields`); "standard", by which inputs are
       standardised, or None; and "constants", features that have not varied so far
       and their values, or None,
     - what `_first_targets` says of the targets, among it "n_outputs",
@@ -210,7 +211,8 @@ class TrainableNet(CallbackSupportMixin, FittedNet):
         if not goes_on:
             self._start(X, division, task)
             self._settle()
-        run = self._run(X, targets, division)
+        n_rows = len(division.training)
+        run = self._run(X, targets, division, self._decays(n_rows))
         with keeping(self, run):
             self._fine_tune(run, task)
         if self.n_iter:
@@ -236,7 +238,8 @@ class TrainableNet(CallbackSupportMixin, FittedNet):
             entry = {"learning_rate": rate, "seconds": 0.0, "loss": np.nan}
             enter_epoch(self, entry, _in_words)
             return self
-        run = self._run(X, targets, division)
+        # (How many rows there will be, a call does not know.)
+        run = self._run(X, targets, division, self._decays(np.inf))
         with keeping(self, run):
             entry = run.epoch(np.full(run.n_batches, self._rate()))
             enter_epoch(self, entry, _in_words)
@@ -442,7 +445,9 @@ class TrainableNet(CallbackSupportMixin, FittedNet):
             hold_fields(first, inputs)
         if self.pretrain:
             reals_as_bits = self.visible == "bernoulli" and not are_shares(Rows(X))
-            spread_fields(self._state["params"], first, inputs, reals_as_bits)
+            self._state["found"] = spread_fields(
+                self._state["params"], first, inputs, reals_as_bits
+            )
 
     @property
     def _centred(self):
@@ -485,7 +490,7 @@ class TrainableNet(CallbackSupportMixin, FittedNet):
         sizes = [len(weights) for weights in params[::2]]
         return Dropout(rates, sizes, state["key"], params[0].dtype)
 
-    def _run(self, X, targets, division):
+    def _run(self, X, targets, division, decays):
         """Return a fine-tuning that goes on from the state of the training."""
         state, inputs = self._state, self._training_inputs(X)
         params, offsets = [p.copy() for p in state["params"]], ()
@@ -494,7 +499,7 @@ class TrainableNet(CallbackSupportMixin, FittedNet):
             if offsets is None:
                 offsets = self._offsets(inputs[some_rows(division.training)])
         descent = Descent(
-            self._network(state, self.weight_decay),
+            self._network(state, decays),
             self._optimiser(params),
             params,
             inputs,
@@ -515,6 +520,10 @@ class TrainableNet(CallbackSupportMixin, FittedNet):
             return self._validation(found, targets[unseen])
 
         return FineTuning(descent, division, state["key"], stopping, validate)
+
+    def _decays(self, n_rows):
+        """Penalties on all weights and on the output's, where so many rows train."""
+        return float(self.weight_decay), None
 
     def _optimiser(self, params):
         """Return what takes the steps, unless the solver does that itself."""

@@ -92,11 +92,15 @@ class DBMClassifier(NetClassifier):
     nesterov : bool, default=True
         Whether the momentum is Nesterov's.
 
-    weight_decay : float, default=0.0
+    weight_decay : float or None, default=None
         Strength of the penalty ``weight_decay / 2 * sum w^2`` over all weights, which
         is added to the loss. Features that are not all in [0, 1], or one of which
         hardly varies there, are standardised for the net: it is their weights that
-        this penalty and `max_norm` are of.
+        this penalty and `max_norm` are of. None takes 0, but with "adam", where
+        the pretraining has found little (fields of the first hidden layer deviate by
+        less than 2), 1 divided by the number of rows that `fit` trains the net on, of
+        the weights of the outputs alone: the penalty of a logistic regression on the
+        last hidden layer.
 
     input_dropout : float, default=0.0
         Share of the features that are dropped, at random for every row and step [4]_;
@@ -294,7 +298,7 @@ class DBMClassifier(NetClassifier):
         n_iter=100,
         momentum=0.9,
         nesterov=True,
-        weight_decay=0.0,
+        weight_decay=None,
         input_dropout=0.0,
         dropout=0.0,
         max_norm=None,
@@ -437,10 +441,10 @@ class DBMClassifier(NetClassifier):
     def _inputs(self, X, training=False):
         return X if self._predicts else _unrolled.inputs(self, X, training)
 
-    def _network(self, state, weight_decay=0.0):
+    def _network(self, state, decays=(0.0, 0.0)):
         if self._predicts:
-            return _multi_prediction.network(self, state, weight_decay)
-        return super()._network(state, weight_decay)
+            return _multi_prediction.network(self, state, decays[0])
+        return super()._network(state, decays)
 
     def _dropout(self, state):
         if self._predicts:
