@@ -1,5 +1,5 @@
 # Jumps of persistent chains between the modes of a machine (see _jumps.pyx).
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int64_t, uint64_t
 
 from ._simd cimport Leaves
 from ._units cimport Units
@@ -11,10 +11,8 @@ cdef enum:
     # Rows whose fields are kept for samples of the fitted machine, in which no mode is
     # to be missing.
     ARCHIVE = 256
-    # One in so many of them may give way to a point between rows, or beyond one.
+    # One in so many of them may give way to another place (see _jumps.pyx).
     SPACING = 8
-    # How far beyond, in distances between that row and the one before it.
-    BEYOND = 4
 
 
 cdef class Jumps:
@@ -23,8 +21,11 @@ cdef class Jumps:
     cdef object dtype
     cdef int itemsize
     cdef bint bits  # whether the hidden units are
-    cdef bint between  # whether some rows give way to points between rows
-    cdef bint beyond  # and others to points beyond rows
+    cdef bint elsewhere  # whether some rows give way to places where no row is
+    # Which visible units are counts; and hidden states that drive one up.
+    cdef Py_ssize_t n_counts
+    cdef int64_t *counts
+    cdef char *driving
     cdef const Leaves *leaves
     cdef dict memory
     # Fields of hidden units given the last rows, in a ring; their log partitions, and
@@ -55,7 +56,13 @@ cdef class Jumps:
     cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL
     cdef void store(self, Py_ssize_t r, const char *fields) noexcept nogil
     cdef void end_minibatch(self, Py_ssize_t n) noexcept nogil
-    cdef bint _is_between(self, Py_ssize_t k) noexcept nogil
+    cdef bint _is_elsewhere(self, Py_ssize_t k) noexcept nogil
+    cdef bint _is_driven(self, Py_ssize_t k) noexcept nogil
+    cdef void drive_counts(
+        self, Py_ssize_t n, const char *weights, const double *visible_bias,
+        const char *hidden_bias, double up_scale, double down_scale, uint64_t key,
+        uint64_t step,
+    ) noexcept nogil
     cdef void _go_between(self, Py_ssize_t k) noexcept nogil
     cdef bint is_due(self, uint64_t step, Py_ssize_t n_steps) noexcept nogil
     cdef void propose(

@@ -33,14 +33,14 @@
 # restricted machines of bits, which were no better for it. (One visit moves shares by
 # nats. The more proposals lie between rows, the fewer chains go to rows.)
 #
-# Where there are counts, modes may also lie beyond all data: many hidden units together
+# Where there are counts, modes may also lie beyond all data: many hidden bits together
 # can drive a count to dozens of times what it ever was, at which all of them stay on.
-# So every other of those places lies beyond a row instead, as seen from the row before
-# it, at BEYOND times the distance between these two.
+# So of three of those places two are found by letting bits drive counts up: from those
+# that are on in a row, and from those that raise one of the counts.
 import numpy as np
 
-from libc.math cimport log
-from libc.stdint cimport uint32_t, uint64_t
+from libc.math cimport INFINITY, exp, log
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from ._gibbs cimport DRAW_CHOICE, DRAW_JUMP
@@ -77,6 +77,8 @@ cdef double FAR = 5.0
 
 # Field of units that are off.
 cdef double NEVER = -1e30
+# Logarithm of the largest count that a place may have.
+cdef double LOG_MOST = 15.0
 
 
 cdef class Jumps:
@@ -94,12 +96,13 @@ cdef class Jumps:
     batch_size : how many rows a minibatch has
     seldom : whether one in a few minibatches does as well (in restricted machines of
         bits); then no places between rows are proposed, either
-    counts : whether places beyond rows are proposed, too
+    counts : which visible units are counts; if any are, places to which hidden bits
+        drive them up are proposed, too
     """
 
     def __cinit__(
         self, Units hidden, Py_ssize_t n_chains, Py_ssize_t h_bytes, dtype,
-        Py_ssize_t n_visible, Py_ssize_t batch_size, bint seldom, bint counts=False,
+        Py_ssize_t n_visible, Py_ssize_t batch_size, bint seldom, counts=(),
     ):
         self.hidden, self.n_chains, self.h_bytes = hidden, n_chains, h_bytes
         self.dtype = np.dtype(dtype)
@@ -123,7 +126,10 @@ cdef class Jumps:
             2 * n_visible * hidden.n_units * (batch_size + n_chains)
         )
         self.short_wait = min(_wait(work, MUCH_WORK), _wait(work, TIMES * others))
-        self.between, self.beyond = not seldom, counts
+        self.elsewhere, self.n_counts = not seldom, len(counts)
+        self.counts = <int64_t *> self._bytes("counts", 8 * self.n_counts)
+        self.memory["counts"].view(np.int64)[: self.n_counts] = counts
+        self.driving = self._bytes("driving", h_bytes)
         if seldom:
             self.usual_wait = min(
                 _wait(work, FREE_WORK), max(FEW, _wait(work, others // SHARE))
@@ -137,7 +143,7 @@ cdef class Jumps:
         self.memory["fields"].view(self.dtype)[:] = NEVER
 
     cdef char *_bytes(self, str name, Py_ssize_t n_bytes) except NULL:
-        self.memory[name] = aligned(n_bytes)
+        self.memory[name] = aligned(max(n_bytes, PANEL_BYTES))
         return address(self.memory[name])
 
     def _rows(self):
@@ -156,7 +162,7 @@ cdef class Jumps:
             "archive": self._archived().copy(),
             "archive_at": self.archive_at,
             "of_rows": np.array(
-                [not self._is_between(k) for k in range(self.n_rows)], dtype=bool
+                [not self._is_elsewhere(k) for k in range(self.n_rows)], dtype=bool
             ),
             "wait": self.wait,
             "due": self.due,
@@ -190,25 +196,56 @@ cdef class Jumps:
         cdef Py_ssize_t r, k
         for r in range(min(n, POOL)):
             k = (self.at + r) % POOL
-            if self._is_between(k):
+            if self._is_elsewhere(k) and not self._is_driven(k):
                 self._go_between(k)
         self.at = (self.at + min(n, POOL)) % POOL
         self.archive_at = (self.archive_at + min(n, POOL)) % ARCHIVE
         self.n_archived = min(self.n_archived + min(n, POOL), ARCHIVE)
         self.n_rows = min(self.n_rows + n, POOL)
 
-    cdef bint _is_between(self, Py_ssize_t k) noexcept nogil:
-        return self.between and k % SPACING == SPACING - 1
+    cdef bint _is_elsewhere(self, Py_ssize_t k) noexcept nogil:
+        return self.elsewhere and k % SPACING == SPACING - 1
+
+    cdef bint _is_driven(self, Py_ssize_t k) noexcept nogil:
+        return (
+            self.n_counts and self.bits and self._is_elsewhere(k)
+            and k // SPACING % 3 > 0
+        )
+
+    cdef void drive_counts(
+        self, Py_ssize_t n, const char *weights, const double *visible_bias,
+        const char *hidden_bias, double up_scale, double down_scale, uint64_t key,
+        uint64_t step,
+    ) noexcept nogil:
+        """Set fields, in place of some of those of the last n rows that were stored.
+
+        They are of where hidden units drive counts up together. For one thread, before
+        `end_minibatch`. Weights are by visible unit, h_bytes apart.
+        """
+        cdef Py_ssize_t r, k
+        for r in range(min(n, POOL)):
+            k = (self.at + r) % POOL
+            if not self._is_driven(k):
+                continue
+            if self.itemsize == 4:
+                _drive[float](
+                    self, k, <const float *> weights, visible_bias,
+                    <const float *> hidden_bias, up_scale, down_scale, key, step,
+                )
+            else:
+                _drive[double](
+                    self, k, <const double *> weights, visible_bias,
+                    <const double *> hidden_bias, up_scale, down_scale, key, step,
+                )
 
     cdef void _go_between(self, Py_ssize_t k) noexcept nogil:
-        """Move fields half-way to those before them, which stay, or away from these."""
+        """Move fields half-way to those before them, which stay."""
         cdef char *mine = self.fields + k * self.h_bytes
         cdef char *other = mine - self.h_bytes
-        cdef bint beyond = self.beyond and k // SPACING % 2 == 1
         if self.itemsize == 4:
-            _go[float](<float *> mine, <float *> other, self.hidden, beyond)
+            _halve[float](<float *> mine, <float *> other, self.hidden)
         else:
-            _go[double](<double *> mine, <double *> other, self.hidden, beyond)
+            _halve[double](<double *> mine, <double *> other, self.hidden)
 
     cdef bint is_due(self, uint64_t step, Py_ssize_t n_steps) noexcept nogil:
         """Whether a minibatch of n_steps that begins at this step begins with a jump.
@@ -317,16 +354,81 @@ cdef class Jumps:
         self.due = step + self.wait * n_steps
 
 
-cdef void _go(
-    real *mine, const real *other, Units hidden, bint beyond
-) noexcept nogil:
-    """Put fields half-way to others, or farther away from them."""
+cdef void _halve(real *mine, const real *other, Units hidden) noexcept nogil:
+    """Put fields half-way to others."""
     cdef Py_ssize_t j
     for j in range(hidden.n_units):
-        if beyond:
-            mine[j] = mine[j] + BEYOND * (mine[j] - other[j])
-        else:
-            mine[j] = (mine[j] + other[j]) / 2
+        mine[j] = (mine[j] + other[j]) / 2
+
+
+cdef void _drive(
+    Jumps jumps, Py_ssize_t k, const real *weights, const double *visible_bias,
+    const real *hidden_bias, double up_scale, double down_scale, uint64_t key,
+    uint64_t step,
+) noexcept nogil:
+    """Set fields k to those at counts that hidden units drive up together.
+
+    These begin with all units on that raise one of the counts, or that are on in a row,
+    and then answer twice to the counts that are expected.
+    """
+    cdef Py_ssize_t n = jumps.hidden.n_units, n_bytes = jumps.h_bytes
+    cdef Py_ssize_t width = n_bytes // <Py_ssize_t> sizeof(real), d, i, j
+    cdef Py_ssize_t n_panels = n_bytes // PANEL_BYTES
+    cdef double x
+    cdef const char *w
+    cdef real *on = <real *> jumps.driving
+    cdef real *fields = <real *> (jumps.fields + k * n_bytes)
+    if k // SPACING % 3 == 2:
+        i = _most_driven(
+            jumps, k, weights, visible_bias, hidden_bias, down_scale, key, step
+        )
+        memcpy(fields, weights + i * width, n * sizeof(real))
+    for _ in range(2):
+        for j in range(n):
+            on[j] = <real> (fields[j] > 0)
+        memcpy(fields, hidden_bias, n * sizeof(real))
+        # (Visible units that are no counts are taken to be 0.)
+        for d in range(jumps.n_counts):
+            i = jumps.counts[d]
+            w = <const char *> (weights + i * width)
+            jumps.leaves.project(w, PANEL_BYTES, 1, n_panels, jumps.driving, &x)
+            x = exp(min(visible_bias[i] + down_scale * x, LOG_MOST))
+            jumps.leaves.add_scaled(w, up_scale * x, n_panels, <char *> fields)
+
+
+cdef Py_ssize_t _most_driven(
+    Jumps jumps, Py_ssize_t k, const real *weights, const double *visible_bias,
+    const real *hidden_bias, double down_scale, uint64_t key, uint64_t step,
+) noexcept nogil:
+    """Of an eighth of the counts, drawn, that which hidden units drive up most.
+
+    By log w of the state with all units on that raise it, as if there were no others.
+    """
+    cdef Py_ssize_t n = jumps.hidden.n_units, n_drawn = (jumps.n_counts + 7) // 8
+    cdef Py_ssize_t width = jumps.h_bytes // <Py_ssize_t> sizeof(real)
+    cdef Py_ssize_t d, i, j, most = 0
+    cdef double x, log_weight, largest = -INFINITY
+    cdef const real *w
+    cdef uint32_t words[4]
+    for d in range(n_drawn):
+        if d % 4 == 0:
+            # (Chains choose rows by the words that begin with 0.)
+            random_words(
+                words, <uint32_t> (1 + d // 4), <uint32_t> k, step, DRAW_CHOICE, key
+            )
+        i = jumps.counts[
+            (<uint64_t> words[d % 4] * <uint64_t> jumps.n_counts) >> 32
+        ]
+        w = weights + i * width
+        x = log_weight = 0
+        for j in range(n):
+            if w[j] > 0:
+                x += w[j]
+                log_weight += hidden_bias[j]
+        log_weight += exp(min(visible_bias[i] + down_scale * x, LOG_MOST))
+        if log_weight > largest:
+            most, largest = i, log_weight
+    return most
 
 
 cdef uint64_t _wait(Py_ssize_t work, Py_ssize_t a_minibatch) noexcept nogil:

@@ -391,7 +391,7 @@ cdef class UnitTrainer(Minibatches):
         self.jumps = Jumps(
             self.hidden, self.n_chains, self.h_bytes, self.dtype, self.n_visible,
             self.batch_size, seldom=False,
-            counts=self.visible.of_kind(Kind.POISSON).any(),
+            counts=np.flatnonzero(self.visible.of_kind(Kind.POISSON)),
         )
         self.fields_then = self._bytes("fields_then", self.n_chains * self.v_bytes)
         if state is not None:
@@ -877,6 +877,10 @@ cdef class UnitTrainer(Minibatches):
             self._step_hidden(rate, kind)
             self._see_parameters()
             if self.jumps is not None:
+                self.jumps.drive_counts(
+                    n, self.weights, self.b, self.c_row, self.up_scale,
+                    self.down_scale, self.key, self.step,
+                )
                 self.jumps.end_minibatch(n)
             self.step += self.n_gibbs_steps
             self.n_passed += 1

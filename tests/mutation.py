@@ -737,15 +737,33 @@ MUTATIONS = [
         "self.unfinished = False",
     ),
     Mutation(
-        "no jumps to places beyond rows of counts",
+        "no jumps to places where counts are driven up",
         "_jumps.pyx",
-        "self.beyond and k // SPACING % 2 == 1",
-        "False",
+        "and k // SPACING % 3 > 0",
+        "and False",
+    ),
+    Mutation(
+        "counts driven up from rows alone",
+        "_jumps.pyx",
+        "if k // SPACING % 3 == 2:",
+        "if False:",
+    ),
+    Mutation(
+        "counts driven up by units that lower them, too",
+        "_jumps.pyx",
+        "on[j] = <real> (fields[j] > 0)",
+        "on[j] = 1",
+    ),
+    Mutation(
+        "the count that is driven up least",
+        "_jumps.pyx",
+        "if log_weight > largest:",
+        "if -log_weight > largest:",
     ),
     Mutation(
         "no jumps to places between rows",
         "_jumps.pyx",
-        "return self.between and k % SPACING == SPACING - 1",
+        "return self.elsewhere and k % SPACING == SPACING - 1",
         "return False",
     ),
     Mutation(

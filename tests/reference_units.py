@@ -152,29 +152,55 @@ class Jumps:
 
     hidden : compiled `Units`, which draw as the kernel does, in `dtype`
     seldom : whether one in a few minibatches does as well
-    counts : whether places beyond rows are proposed, too
+    counts : which visible units are counts, which hidden bits drive up
     """
 
     def __init__(
         self, hidden, key, dtype, n_visible, batch_size, *, seldom=False,
-        counts=False, size=48,
+        counts=(), size=48,
     ):  # fmt: skip
         self.n_visible, self.batch_size, self.seldom = n_visible, batch_size, seldom
         self.counts = counts
         self.hidden, self.key, self.dtype, self.size = hidden, key, dtype, size
-        self.fields, self.at, self.wait, self.due = {}, 0, None, 0
+        self.fields, self.rows = {}, {}
+        self.at, self.wait, self.due = 0, None, 0
 
     def store(self, fields):
         """Keep fields of the hidden units given the rows of a minibatch."""
         for r, row in enumerate(fields[: self.size]):
             k = (self.at + r) % self.size
-            self.fields[k] = row
+            self.fields[k] = self.rows[k] = row
             if k % 8 == 7 and not self.seldom:
                 before = self.fields[k - 1]
                 self.fields[k] = (row + before) / 2
-                if self.counts and k // 8 % 2:
-                    self.fields[k] = row + 4 * (row - before)
-        self.at = (self.at + min(len(fields), self.size)) % self.size
+        self.kept = [(self.at + r) % self.size for r in range(len(fields))]
+        self.kept = self.kept[: self.size]
+        self.at = (self.at + len(self.kept)) % self.size
+
+    def drive_counts(self, machine, up_scale, down_scale, step):
+        """Let some fields that were kept last be those where counts are driven up."""
+        weights, c, b = machine[:3]
+        n = len(self.counts)
+        bits = set(self.hidden.of_kind(Kind.BERNOULLI)) == {True}
+        for k in self.kept:
+            if k % 8 != 7 or k // 8 % 3 == 0 or not n or not bits or self.seldom:
+                continue
+            on = self.rows[k] > 0
+            if k // 8 % 3 == 2:
+                n_drawn = (n + 7) // 8
+                index = np.arange(1, 1 + (n_drawn + 3) // 4)
+                words = random_words(index, [k], step, DRAW_CHOICE, self.key)
+                words = words.ravel()[:n_drawn].astype(float)
+                drawn = self.counts[(words * n / 2**32).astype(int)]
+                raised = weights[drawn] > 0
+                rates = b[drawn] + down_scale * (weights[drawn] * raised).sum(axis=1)
+                log_weights = raised @ c + np.exp(np.minimum(rates, 15))
+                on = raised[log_weights.argmax()]
+            for _ in range(2):
+                rates = b[self.counts] + down_scale * weights[self.counts] @ on
+                expected = np.exp(np.minimum(rates, 15))
+                self.fields[k] = c + up_scale * expected @ weights[self.counts]
+                on = self.fields[k] > 0
 
     def is_due(self, step, n_steps):
         """Whether a minibatch of n_steps Gibbs steps begins with a jump."""
@@ -338,6 +364,8 @@ class UnitTrainer:
         if jumps is not None:
             jumps.store(self.hidden_fields(data))
         self.ascend(data, model, rate)
+        if jumps is not None:
+            jumps.drive_counts(self.machine, self.up_scale, self.down_scale, self.step)
         # The means of what rows have are known.
         change = data.mean(axis=0) - self.visible_offset
         change[:n_given] = 0

@@ -11,6 +11,7 @@ from sklearn_ebm._mean_field import MeanField
 from sklearn_ebm._openmp import openmp_enabled
 from sklearn_ebm._rows import Rows
 from sklearn_ebm._unit_trainer import UnitTrainer
+from sklearn_ebm._units import Kind
 from sklearn_ebm.layered import side_by_side
 from sklearn_ebm.units import Bernoulli, Gaussian, Mixed, as_unit
 
@@ -119,8 +120,9 @@ class Case:
             self.trainer.start_jumps()
             hidden = BERNOULLI.kernel(H)
             self.twin.jumps = reference_units.Jumps(
-                hidden, KEY, dtype, D, self.trainer.batch_size
-            )
+                hidden, KEY, dtype, D, self.trainer.batch_size,
+                counts=np.flatnonzero(even.kernel(D).of_kind(Kind.POISSON)),
+            )  # fmt: skip
         self.trainer.offset_rate = self.twin.offset_rate = 0.25 * centred
         for name, value in options.items():
             setattr(self.trainer, name, value)

@@ -504,6 +504,21 @@ def test_small_counts_are_not_drawn_far_beyond_the_data():
         assert (draws > X.max(axis=0)).any(axis=1).mean() < 0.03
 
 
+@pytest.mark.slow
+def test_rare_counts_are_not_drawn_far_beyond_the_data():
+    """Words that turn on all of the hidden units that raise them."""
+    far = []
+    for seed in range(3):
+        rng = generator(673, seed)
+        topics = rng.dirichlet(np.full(200, 0.05), 10)
+        shares = rng.dirichlet(np.full(10, 0.2), 500)
+        X = rng.poisson(20 * shares @ topics).astype(float)
+        model = RBM(visible="poisson", random_state=seed).fit(X)
+        draws = model.sample(2000, random_state=0)
+        far.append((draws > 2 * X.max() + 5).any(axis=1).mean())
+    assert max(far) < 0.02, far
+
+
 # ---- Where training starts and what bounds it ----
 
 

@@ -21,7 +21,6 @@ from sklearn_ebm.units import (
     Poisson,
     ReLU,
     Spin,
-    kinds_of,
 )
 
 KEY = 0x0123456789ABCDEF
@@ -173,7 +172,7 @@ class Case:
             self.trainer.start_jumps()
             self.twin.jumps = reference_units.Jumps(
                 units[1], KEY, dtype, D, self.trainer.batch_size,
-                counts=Kind.POISSON in kinds_of(unit),
+                counts=np.flatnonzero(units[0].of_kind(Kind.POISSON)),
             )  # fmt: skip
         self.trainer.offset_rate = self.twin.offset_rate = 0.25 * centred
         for name, value in options.items():
@@ -236,6 +235,10 @@ def check_epoch(case, rtol=1e-9, spacing=1):
             for x, y in zip(found, twin.velocity, strict=True):
                 np.testing.assert_allclose(x, y, rtol, rtol * np.abs(y).max())
         assert trainer.step == twin.step
+        if twin.jumps is not None:
+            for k, x in enumerate(trainer.jumps_state()["fields"]):
+                place = twin.jumps.fields[k]
+                np.testing.assert_allclose(x, place, rtol, rtol * np.abs(place).max())
         seen.append(trainer.parameters())
     entered = seen[spacing - 1 :: spacing]
     assert_close(trainer.averages(), [np.mean(x, axis=0) for x in zip(*entered)], rtol)
@@ -576,7 +579,18 @@ def test_jumps_to_hidden_states_without_bounds_leave_the_model_as_it_is(hidden):
     assert chi_square_p_value(np.bincount(seen, minlength=8), wanted) > 1e-3
 
 
-def test_jumps_beyond_rows_of_counts_leave_the_model_as_it_is():
+@pytest.mark.parametrize("visible", ["poisson", "mixed"])
+@pytest.mark.parametrize("n_rows, batch_size", [(96, 10), (50, 50)])
+def test_jumps_to_counts_that_are_driven_up(visible, n_rows, batch_size):
+    case = Case(
+        visible, n_rows=n_rows, batch_size=batch_size, jumps=True, n_chains=4,
+        scale=0.3, centred=False, learned=False,
+    )  # fmt: skip
+    check_epoch(case)
+    assert len(case.twin.jumps.fields) == 48
+
+
+def test_jumps_where_counts_are_driven_up_leave_the_model_as_it_is():
     case = Case(
         (Poisson(), False), "bernoulli", sizes=(4, 3), n_rows=200, batch_size=20,
         jumps=True, n_chains=4000, scale=0.7, centred=False,
@@ -590,18 +604,30 @@ def test_jumps_beyond_rows_of_counts_leave_the_model_as_it_is():
     for _ in range(50):  # with jumps in every few minibatches
         case.trainer.begin_epoch(case.order, np.zeros(10))
         case.trainer.run(0, 10)
-    # Places to jump to are rows, or half-way between two, or beyond one of them.
+    # Places to jump to are rows, or half-way between two, or where counts are that are
+    # driven up, from a row or by all units that raise one of them.
     state = case.trainer.jumps_state()
     of_rows = case.X @ weights + c
-    shares = []
+    driven = {"row": of_rows > 0, "count": weights > 0}
+    for _ in range(2):
+        places = {
+            name: c + np.exp(b + on @ weights.T) @ weights
+            for name, on in driven.items()
+        }
+        driven = {name: fields > 0 for name, fields in places.items()}
+    found = []
     for k in range(48):
         mine, before = state["fields"][k], state["fields"][k - 1]
-        for share in (1.0, 0.5, 5.0):
-            row = before + (mine - before) / share
-            if np.abs(of_rows - row).max(axis=1).min() < 1e-9:
-                shares.append(share)
-                break
-    assert shares == ([*7 * [1.0], 0.5] + [*7 * [1.0], 5.0]) * 3
+        known = {"a row": mine, "between": before + 2 * (mine - before)}
+        known = {name: (x, of_rows) for name, x in known.items()}
+        known |= {name: (mine, x) for name, x in places.items()}
+        fits = [
+            name for name, (x, those) in known.items()
+            if np.abs(those - x).max(axis=1).min() < 1e-9
+        ]  # fmt: skip
+        found.append(fits)
+    wanted = [x for last in ("between", *places) for x in (*7 * ["a row"], last)] * 2
+    assert all(x in fits for x, fits in zip(wanted, found, strict=True))
     # What is kept for samples are rows alone, and more of them: 256, all 200 twice.
     distances = np.abs(of_rows - state["archive"][:, np.newaxis]).max(axis=2)
     assert distances.shape == (256, 200) and distances.min(axis=1).max() < 1e-9
