@@ -2163,7 +2163,7 @@ MUTATIONS = [
     ),
     Mutation(
         "layers that are on or off for all rows are kept",
-        "boltzmann/_net_starts.py",
+        "nets/_net_starts.py",
         "lost = _mean_variance(expit(fields + b)) < DULL**2",
         "lost = False",
         tests=("tests/test_dbn_classifier.py",),
