@@ -992,7 +992,7 @@ def test_scales_of_features_do_not_matter():
 
 
 def test_noise_variance_init():
-    # (Of a hundred rows one noise variance goes to 0, where log-likelihoods are rounded.)
+    # (Of a hundred rows one noise variance goes to 0, where sums are rounded.)
     X, _ = simulated(1000, 5, 1)
     best = FactorAnalysis(1, tol=1e-8).fit(X)
     assert best.noise_variance_.min() > 0.1
