@@ -29,6 +29,7 @@ __all__ = [
     "free_energy_gap",
     "log_likelihood",
     "log_partition",
+    "pseudo_log_likelihood",
     "ratio_matching",
 ]
 
@@ -435,6 +436,57 @@ def log_likelihood(model, X, log_z=None, **settings):
         log_z.effective_sample_size,
         log_z.settings,
     )
+
+
+def pseudo_log_likelihood(model, X):
+    """Compute the pseudo-log-likelihood of rows.
+
+    It is the sum over the features of ``log p(v_i | all other features)`` [1]_, exact,
+    and needs no partition function; larger is better.
+
+    Parameters
+    ----------
+    model : estimator or Layered
+        A fitted restricted Boltzmann machine.
+
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Values of the visible units. A value between 0 and 1 counts as the mean
+        over binary values with that probability.
+
+    Returns
+    -------
+    pseudo_log_likelihood : ndarray of shape (n_samples,)
+        Pseudo-log-likelihoods in nats.
+
+    Raises
+    ------
+    NotFittedError, TypeError
+        As in `free_energy`.
+
+    ValueError
+        As in `free_energy`; or if not all units are Bernoulli units.
+
+    Warns
+    -----
+    UserWarning
+        If X has values outside [0, 1].
+
+    References
+    ----------
+    .. [1] J. Besag, "Statistical analysis of non-lattice data", The Statistician 24,
+       1975.
+
+    Examples
+    --------
+    >>> from sklearn_ebm.layered import Layered
+    >>> from sklearn_ebm.likelihood import pseudo_log_likelihood
+    >>> bits = ("bernoulli", "bernoulli")
+    >>> layers = Layered(bits, [[[2.0], [2.0]]], [[-1.0, -1.0], [-1.0]])
+    >>> pseudo_log_likelihood(layers, [[0, 0], [0, 1]]).round(3)
+    array([-1.386, -1.82 ])
+    """
+    _refuse_deep(model)
+    return score_rows(*_scored(model, X))
 
 
 def ratio_matching(model, X):

@@ -18,11 +18,13 @@ from sklearn_ebm.likelihood import (
     free_energy_gap,
     log_likelihood,
     log_partition,
+    pseudo_log_likelihood,
     ratio_matching,
 )
 from sklearn_ebm.units import Bernoulli
 
 ESTIMATES = ["ais", "tempering"]
+OF_TWO_LAYERS = free_energy, log_likelihood, pseudo_log_likelihood, ratio_matching
 
 
 @pytest.fixture(scope="module")
@@ -305,7 +307,7 @@ def test_deep_machines_have_no_free_energy():
         tuple(map(np.zeros, (4, 3, 2))),
     )
     model = DBMTransformer((3, 2), n_iter=0).fit(np.eye(4))
-    for function in (free_energy, log_likelihood, ratio_matching):
+    for function in OF_TWO_LAYERS:
         for deep in (layers, model):
             with pytest.raises(ValueError, match="single hidden layer"):
                 function(deep, np.zeros((1, 4)))
@@ -319,6 +321,29 @@ def test_free_energy_of_deep_machines_with_one_hidden_layer():
     wanted = free_energy(model._layered(), model._columns().encode(X))
     np.testing.assert_allclose(free_energy(model, X), wanted)
     assert free_energy_gap(model, X, X) == 0
+
+
+@floats
+def test_pseudo_log_likelihood_equals_its_definition(dtype):
+    model = random_model(5, 6, 1.0, dtype)
+    V = all_states(6).astype(dtype)
+    F = model.free_energy(V)
+    expected = np.zeros(len(V))
+    for i in range(6):
+        flipped = V.copy()
+        flipped[:, i] = 1 - flipped[:, i]
+        expected -= np.log1p(np.exp(F - model.free_energy(flipped)))
+    rtol = 1e-10 if dtype is np.float64 else 1e-4
+    for given in (model, model._layered()):
+        found = pseudo_log_likelihood(given, V)
+        np.testing.assert_allclose(found, expected, rtol=rtol)
+        np.testing.assert_array_equal(found, model.score_samples(V))
+
+
+def test_pseudo_log_likelihood_is_of_bits():
+    layers = Layered(("gaussian", "bernoulli"), [np.ones((2, 1))], [[0.0, 0], [0.0]])
+    with pytest.raises(ValueError, match="ernoulli"):
+        pseudo_log_likelihood(layers, np.zeros((1, 2)))
 
 
 @floats
@@ -396,7 +421,7 @@ def test_bits_have_one_name():
 def test_a_single_layer_has_no_free_energy():
     for unit in ("bernoulli", "spin"):
         layers, X = Layered((unit,), (), (np.zeros(3),)), np.zeros((2, 3))
-        for function in (free_energy, log_likelihood, ratio_matching):
+        for function in OF_TWO_LAYERS:
             with pytest.raises(ValueError, match="takes two layers or more, got 1"):
                 function(layers, X)
 
