@@ -207,6 +207,8 @@ cdef class Jumps:
         return self.elsewhere and k % SPACING == SPACING - 1
 
     cdef bint _is_driven(self, Py_ssize_t k) noexcept nogil:
+        # (Of three places one lies between rows, one is found from a row, and one from
+        # a count.)
         return (
             self.n_counts and self.bits and self._is_elsewhere(k)
             and k // SPACING % 3 > 0
