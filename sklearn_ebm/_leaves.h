@@ -180,7 +180,8 @@ static const Leaves NAME(leaves) = {
     LEAF(shift_logits), LEAF(uniforms), LEAF(normals), LEAF(exponential), LEAF(counts),
     LEAF(rectified_means), LEAF(rectified_logs), LEAF(rectified_draws),
     LEAF(step_row), LEAF(share_rows), LEAF(scale_row), LEAF(list_changes),
-    LEAF(class_means), LEAF(add_lists), LEAF(add_scaled), LEAF(ascend), LEAF(adam),
+    LEAF(class_means), LEAF(add_lists), LEAF(add_changes),
+    LEAF(add_scaled), LEAF(ascend), LEAF(adam),
     LEAF(sources),
     LISTS MULTIPLY SPARSE_CODES FACTORS
 };

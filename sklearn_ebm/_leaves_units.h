@@ -53,38 +53,33 @@ static void NAME(logistic)(char *fields, ptrdiff_t n)
     for (ptrdiff_t k = 0; k < n * NV; k++) x[k] = NAME(sigmoid)(x[k]);
 }
 
-/* Append unit and change of those of LANES units from `first` on whose bits are set. */
-INLINE int32_t NAME(append_changes)(uint32_t bits, V change, ptrdiff_t first,
-                                    uint32_t *index, REAL *value)
+/* The elements of a vector whose bits are set, one after the other; returns how many. */
+INLINE int32_t NAME(gather)(uint32_t bits, V x, REAL *to)
 {
 #if defined(X86) && VB == 64 && !DOUBLE
-    const int32_t n = NAME(append)(bits, NAME(sixteen_units)(first), index);
-    _mm512_mask_storeu_ps(
-        value, (__mmask16)((1u << n) - 1),
-        _mm512_maskz_compress_ps((__mmask16)bits, (__m512)change));
+    const int32_t n = __builtin_popcount(bits);
+    _mm512_mask_storeu_ps(to, (__mmask16)((1u << n) - 1),
+                          _mm512_maskz_compress_ps((__mmask16)bits, (__m512)x));
 #else
-    REAL changes[LANES];
+    REAL elements[LANES];
     int32_t n = 0;
-    memcpy(changes, &change, sizeof change);
-    for (; bits; bits &= bits - 1, n++) {
-        const int k = lowest_bit(bits);
-        index[n] = (uint32_t)(first + k);
-        value[n] = changes[k];
-    }
+    memcpy(elements, &x, sizeof x);
+    for (; bits; bits &= bits - 1) to[n++] = elements[lowest_bit(bits)];
 #endif
     return n;
 }
 
-/* List what has changed by more than `least` in a row of n panels since it was told, and
-   by how much, and tell it; returns how many units these are.  most: OUT, the largest
-   change, also where none is listed. */
+/* Set the bits of what has changed by more than `least` in a row of n panels since it was
+   told, list by how much, and tell it; returns how many units these are.  most: OUT, the
+   largest change, also where none is listed. */
 static int32_t NAME(list_changes)(const char *means, char *told, ptrdiff_t n,
-                                  double least, uint32_t *index, void *value,
+                                  double least, uint64_t *words, void *value,
                                   double *most)
 {
     const V bound = SPLAT((REAL)least);
     V largest = SPLAT(0);
     int32_t count = 0;
+    memset(words, 0, (size_t)(n * PANEL_LANES + 63) / 64 * sizeof *words);
     for (ptrdiff_t k = 0; k < n * NV; k++) {
         const V mean = ((const V *)means)[k];
         V *before = (V *)told + k;
@@ -93,8 +88,8 @@ static int32_t NAME(list_changes)(const char *means, char *told, ptrdiff_t n,
         largest = LARGER(size, largest);
         if (!bits) continue;
         *before = SELECT(bound < size, mean, *before);
-        count += NAME(append_changes)(bits, change, k * LANES, index + count,
-                                      (REAL *)value + count);
+        words[k * LANES / 64] |= (uint64_t)bits << k * LANES % 64;
+        count += NAME(gather)(bits, change, (REAL *)value + count);
     }
     REAL lanes[LANES], found = 0;
     memcpy(lanes, &largest, sizeof largest);

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t
 
 from ._panels cimport Slabs
 from ._rows cimport Rows
-from ._simd cimport ActiveRows, Leaves
+from ._simd cimport Changes, Leaves
 from ._units cimport Units
 
 cdef enum:
@@ -29,7 +29,7 @@ cdef struct Block:
     Py_ssize_t n_rows
     int32_t *done
     # What has changed, by row.
-    ActiveRows changes
+    Changes changes
     # A row of means, and one of zeros; fields of odd units to begin with; for Units.
     char *row
     char *blank

@@ -18,17 +18,17 @@
 #
 # A row is done when no mean of its latent units moves by more than the tolerance, and
 # the odd units have told all but that share of it: else many that wait, each for less
-# than a 16th of what moved before, could still move much together.
+# than an eighth of what moved before, could still move much together.
 import numpy as np
 
 from cython.parallel cimport parallel
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num
 from ._panels cimport Slabs, address, aligned
 from ._rows cimport Rows
-from ._simd cimport PANEL_BYTES, ActiveRows, select_leaves
+from ._simd cimport PANEL_BYTES, Changes, select_leaves
 from ._units cimport Units, row_means
 
 from ._openmp import effective_n_threads
@@ -43,7 +43,7 @@ cdef enum:
 # steps they are lower by 0.3. With half that share of the largest there are a fifth
 # more, with twice the share a quarter less, and bounds are 0.001 and 0.013 lower.)
 cdef double SHARE_OF_TOLERANCE = 1 / 8.0
-cdef double SHARE_OF_LARGEST = 1 / 16.0
+cdef double SHARE_OF_LARGEST = 1 / 8.0
 
 
 cdef class MeanField:
@@ -120,7 +120,6 @@ cdef class MeanField:
             given_bytes, max(self.odd_bytes, self.latent_bytes)
         )
         block.changes.stride = row_bytes // self.itemsize
-        block.changes.words, block.changes.dense = NULL, NULL
         odd.n_units, odd.n_bytes = self.n_odd, self.odd_bytes
         latent.n_units, latent.n_bytes = self.n_latent, self.latent_bytes
         odd.told = carve(&room, ROWS * odd.n_bytes)
@@ -132,8 +131,8 @@ cdef class MeanField:
         latent.moved = <double *> carve(&room, ROWS * sizeof(double))
         latent.least = <double *> carve(&room, ROWS * sizeof(double))
         block.done = <int32_t *> carve(&room, ROWS * sizeof(int32_t))
-        block.changes.index = <uint32_t *> carve(
-            &room, ROWS * block.changes.stride * sizeof(uint32_t)
+        block.changes.words = <uint64_t *> carve(
+            &room, ROWS * n_words(block.changes.stride) * sizeof(uint64_t)
         )
         block.changes.value = carve(&room, ROWS * row_bytes)
         block.changes.length = <int32_t *> carve(&room, ROWS * sizeof(int32_t))
@@ -160,6 +159,7 @@ cdef class MeanField:
         cdef Py_ssize_t r
         self.lay_out(&block, &odd, &latent, room)
         block.n_rows = n
+        block.changes.n_words = n_words(self.n_given)
         for r in range(n):
             memcpy(block.row, seen + r * seen_bytes, self.n_given * self.itemsize)
             self._list_row(&block, r)
@@ -171,32 +171,31 @@ cdef class MeanField:
         self, Block *block, Rows rows, Py_ssize_t first
     ) noexcept nogil:
         """List what is given by rows of data from `first` on."""
-        cdef ActiveRows *changes = &block.changes
-        cdef Py_ssize_t r, at
+        cdef Changes *changes = &block.changes
+        cdef Py_ssize_t r
+        changes.n_words = n_words(self.n_given)
         for r in range(block.n_rows):
             if rows.indices == NULL:
                 rows.write(first + r, block.row)
                 self._list_row(block, r)
                 continue
-            at = r * changes.stride
-            # (Its bits go where nobody looks for them: a bit needs less than a number.)
             changes.length[r] = rows._read_sparse(
-                first + r, <uint64_t *> block.blank, changes.index + at,
-                <char *> changes.value + at * self.itemsize,
+                first + r, changes.words + r * changes.n_words, NULL,
+                <char *> changes.value + r * changes.stride * self.itemsize,
             )
 
     cdef void _list_row(self, Block *block, Py_ssize_t r) noexcept nogil:
         """List what of block.row is not zero, as the changes of row r."""
         cdef Py_ssize_t given = self.n_given * self.itemsize
         cdef Py_ssize_t n_bytes = whole_lines(given)
-        cdef Py_ssize_t at = r * block.changes.stride
+        cdef Changes *changes = &block.changes
         cdef double moved
         memset(block.row + given, 0, n_bytes - given)
         memset(block.blank, 0, n_bytes)
-        block.changes.length[r] = self.leaves.list_changes(
+        changes.length[r] = self.leaves.list_changes(
             block.row, block.blank, n_bytes // PANEL_BYTES, 0.0,
-            block.changes.index + at,
-            <char *> block.changes.value + at * self.itemsize, &moved,
+            changes.words + r * changes.n_words,
+            <char *> changes.value + r * changes.stride * self.itemsize, &moved,
         )
 
     cdef void _settle(
@@ -283,11 +282,13 @@ cdef class MeanField:
     ) noexcept nogil:
         """List changes of the means of rows that are not done; `out` gets the means."""
         cdef Py_ssize_t r, n_bytes = side.n_units * self.itemsize
-        cdef ActiveRows *changes = &block.changes
+        cdef Changes *changes = &block.changes
         cdef double share = SHARE_OF_LARGEST if self.tolerance else 0
+        changes.n_words = n_words(side.n_bytes // self.itemsize)
         for r in range(block.n_rows):
             changes.length[r] = 0
             if block.done[r]:
+                memset(changes.words + r * changes.n_words, 0, changes.n_words * 8)
                 continue
             memcpy(block.row, side.fields + r * side.n_bytes, side.n_bytes)
             row_means(units, self.leaves, block.row, block.room)
@@ -300,7 +301,7 @@ cdef class MeanField:
             changes.length[r] = self.leaves.list_changes(
                 block.row, side.told + r * side.n_bytes, side.n_bytes // PANEL_BYTES,
                 side.least[r],
-                changes.index + r * changes.stride,
+                changes.words + r * changes.n_words,
                 <char *> changes.value + r * changes.stride * self.itemsize,
                 &side.moved[r],
             )
@@ -311,7 +312,7 @@ cdef class MeanField:
         """Enter what has changed, of the units from `first` on, in the fields."""
         cdef Py_ssize_t s
         for s in range(weights.n_slabs):
-            self.leaves.add_lists(
+            self.leaves.add_changes(
                 &block.changes, block.n_rows, weights.row(s, first),
                 weights.width(s) * PANEL_BYTES, weights.width(s),
                 side.fields + s * weights.widest * PANEL_BYTES, side.n_bytes,
@@ -375,6 +376,11 @@ cdef class MeanField:
 cdef Py_ssize_t whole_lines(Py_ssize_t n_bytes) noexcept nogil:
     """Bytes of the cache lines, or panels, that hold n_bytes."""
     return (n_bytes + PANEL_BYTES - 1) // PANEL_BYTES * PANEL_BYTES
+
+
+cdef Py_ssize_t n_words(Py_ssize_t n_bits) noexcept nogil:
+    """Words that hold n_bits."""
+    return (n_bits + 63) // 64
 
 
 cdef char *carve(char **room, Py_ssize_t n_bytes) noexcept nogil:

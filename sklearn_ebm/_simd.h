@@ -52,6 +52,14 @@ typedef struct {
     ptrdiff_t n_words, n_units;
     const void *dense;
 } ActiveRows;
+/* What has changed in rows of units: row r has length[r] changes, of the units whose bits
+   are set in words[r * n_words ...], by value[r * stride + k] of the k-th of them. */
+typedef struct {
+    uint64_t *words;
+    void *value;
+    int32_t *length;
+    ptrdiff_t n_words, stride;
+} Changes;
 /* Length of a list that is not made: the row goes by words. */
 #define NO_LIST INT32_MAX
 
@@ -217,7 +225,7 @@ typedef struct {
     void (*step_row)(RowUpdate *);
     void (*share_rows)(char *, ptrdiff_t, ptrdiff_t, ptrdiff_t, double, char *);
     void (*scale_row)(RowUpdate *, const char *);
-    int32_t (*list_changes)(const char *, char *, ptrdiff_t, double, uint32_t *, void *,
+    int32_t (*list_changes)(const char *, char *, ptrdiff_t, double, uint64_t *, void *,
                             double *);
     void (*multiply)(int, int, ptrdiff_t, ptrdiff_t, ptrdiff_t, double, const void *,
                      ptrdiff_t, const void *, ptrdiff_t, double, void *, ptrdiff_t);
@@ -233,6 +241,8 @@ typedef struct {
     double (*class_means)(const char *, const char *, ptrdiff_t, char *);
     void (*add_lists)(const ActiveRows *, ptrdiff_t, const char *, ptrdiff_t,
                       ptrdiff_t, char *, ptrdiff_t);
+    void (*add_changes)(const Changes *, ptrdiff_t, const char *, ptrdiff_t,
+                        ptrdiff_t, char *, ptrdiff_t);
     void (*add_scaled)(const char *, double, ptrdiff_t, char *);
     void (*ascend)(char *, const char *, char *, char *, ptrdiff_t, double,
                    double, double, double);

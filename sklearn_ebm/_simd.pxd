@@ -26,6 +26,13 @@ cdef extern from "_simd.h" nogil:
         Py_ssize_t n_units
         const void *dense
 
+    ctypedef struct Changes:
+        uint64_t *words
+        void *value
+        int32_t *length
+        Py_ssize_t n_words
+        Py_ssize_t stride
+
     ctypedef struct PanelUpdate:
         Py_ssize_t n_features
         Py_ssize_t panel_stride
@@ -263,7 +270,7 @@ cdef extern from "_simd.h" nogil:
         void (*scale_row)(RowUpdate *update, const char *scale) noexcept nogil
         int32_t (*list_changes)(
             const char *means, char *told, Py_ssize_t n_panels, double least,
-            uint32_t *index, void *value, double *most,
+            uint64_t *words, void *value, double *most,
         ) noexcept nogil
         # These two are NULL where BLAS is better.
         void (*multiply)(
@@ -280,6 +287,10 @@ cdef extern from "_simd.h" nogil:
         ) noexcept nogil
         void (*add_lists)(
             const ActiveRows *lists, Py_ssize_t n, const char *rows,
+            Py_ssize_t stride, Py_ssize_t n_panels, char *out, Py_ssize_t out_stride,
+        ) noexcept nogil
+        void (*add_changes)(
+            const Changes *changes, Py_ssize_t n, const char *rows,
             Py_ssize_t stride, Py_ssize_t n_panels, char *out, Py_ssize_t out_stride,
         ) noexcept nogil
         void (*add_scaled)(

@@ -1490,8 +1490,8 @@ MUTATIONS = [
     Mutation(
         "deep: sparse rows of a block are all its first one",
         "_mean_field.pyx",
-        "first + r, <uint64_t *> block.blank",
-        "first, <uint64_t *> block.blank",
+        "first + r, changes.words + r * changes.n_words, NULL",
+        "first, changes.words + r * changes.n_words, NULL",
         tests=("tests/test_mean_field.py",),
     ),
     Mutation(
@@ -1625,10 +1625,28 @@ MUTATIONS = [
         "",
     ),
     Mutation(
-        "deep: changes are heard in the first turn only",
+        "deep: changes are heard of in the first turn only",
         "_leaves_rows.h",
-        "more |= next[r] < length;",
-        "",
+        "for (ptrdiff_t w = 0; w < changes->n_words; w += turn,",
+        "for (ptrdiff_t w = 0; w < turn; w += turn,",
+    ),
+    Mutation(
+        "deep: changes after words without any are of other units",
+        "_leaves_rows.h",
+        "rows + 64 * k * stride",
+        "rows",
+    ),
+    Mutation(
+        "deep: changes of a turn are those of the turn before",
+        "_leaves_rows.h",
+        "next[r] = NAME(add_changed)",
+        "NAME(add_changed)",
+    ),
+    Mutation(
+        "deep: rows that have settled are told of what changed last",
+        "_mean_field.pyx",
+        "memset(changes.words + r * changes.n_words, 0, changes.n_words * 8)",
+        "pass",
     ),
     Mutation(
         "deep: odd units hear the given ones in place of the latent",

@@ -37,7 +37,7 @@ def mean_field(seen, weights, odd_bias, latent_bias, n_steps, tolerance=0.0):
     """Means of latent and of odd units; a row that has settled stays as it is.
 
     Fields follow what the other side has told: changes of means that are larger than
-    1/8 of the tolerance and, with a tolerance, than 1/16 of the largest before (at
+    1/8 of the tolerance and, with a tolerance, than 1/8 of the largest before (at
     first, of 1). This does not hold what odd units say back in the step before a row
     stops.
     """
@@ -51,7 +51,7 @@ def mean_field(seen, weights, odd_bias, latent_bias, n_steps, tolerance=0.0):
 
     def tell(side, means, fields):
         changes = means - side.told
-        side.least = np.maximum(tolerance / 8, side.largest / 16 * (tolerance > 0))
+        side.least = np.maximum(tolerance / 8, side.largest / 8 * (tolerance > 0))
         told = (np.abs(changes) > side.least[:, np.newaxis]) & moving[:, np.newaxis]
         side.told = np.where(told, means, side.told)
         side.largest = np.abs(changes).max(axis=1, initial=0)
