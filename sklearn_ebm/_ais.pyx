@@ -110,8 +110,7 @@ cdef class Team:
         self.path, self.n_rows, self.unit = path, states.shape[0], unit
         cdef Layer up = path.up, down = path.down
         self.up, self.down = up, down
-        self.visible = Bits(self.n_rows, down.n_units)
-        self.visible.first_pair = up.weights.first_pair
+        self.visible = Bits(self.n_rows, down.n_units, up.weights.first_pair)
         self.hidden = Bits(self.n_rows, up.n_units)
         self.visible.set(states)
         self.mask = self.fixed = None

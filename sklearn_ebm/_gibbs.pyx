@@ -278,33 +278,37 @@ cdef void _spread(const char *bits, Py_ssize_t n, unsigned char *out) noexcept n
 
 
 cdef class Bits:
-    """Rows of bits of a layer (padded to 64), and their lists."""
+    """Rows of bits of a layer (padded to 64), and their lists where units go by pairs.
 
-    def __cinit__(self, Py_ssize_t n_rows, Py_ssize_t n_units):
+    first_pair : that of the panels which the lists are for.
+    """
+
+    def __cinit__(
+        self, Py_ssize_t n_rows, Py_ssize_t n_units, uint32_t first_pair=0
+    ):
         self.leaves = select_leaves(4)
         self.n_rows, self.n_words = n_rows, (n_units + 63) // 64
-        self.memory = [
-            aligned(n_rows * self.n_words * 8),
-            aligned(n_rows * self.n_words * 256),
-            aligned(n_rows * 4),
-        ]
+        self.memory = [aligned(n_rows * self.n_words * 8), aligned(n_rows * 4)]
         self.words = <uint64_t *> address(self.memory[0])
-        self.active.index = <uint32_t *> address(self.memory[1])
-        self.active.length = <int32_t *> address(self.memory[2])
+        self.active.bits = self.active.words = self.words
+        self.active.length = <int32_t *> address(self.memory[1])
         self.active.value = NULL
-        self.active.stride = self.n_words * 64
-        self.active.words = self.words
         self.active.n_words, self.active.n_units = self.n_words, n_units
+        self.active.stride = self.n_words * 64
+        self.first_pair = first_pair
+        if first_pair:
+            self.memory.append(aligned(n_rows * self.n_words * 256))
+            self.active.index = <uint32_t *> address(self.memory[2])
 
     cdef void list_row(self, Py_ssize_t r) noexcept nogil:
         cdef const uint64_t *words = self.words + r * self.n_words
-        cdef uint32_t *index = self.active.index + r * self.active.stride
         if self.first_pair:
             self.active.length[r] = self.leaves.list_pairs(
-                words, self.n_words, self.first_pair, index
+                words, self.n_words, self.first_pair,
+                self.active.index + r * self.active.stride,
             )
         else:
-            self.active.length[r] = self.leaves.list_bits(words, self.n_words, index)
+            self.active.length[r] = self.leaves.count_bits(words, self.n_words)
 
     cdef void clamp_row(self, Bits mask, Bits values, Py_ssize_t r) noexcept nogil:
         """Set the units of a row that are in a mask to given values."""
@@ -316,7 +320,9 @@ cdef class Bits:
 
     cdef ActiveRows at(self, Py_ssize_t r) noexcept nogil:
         cdef ActiveRows rows = self.active
-        rows.index += r * rows.stride
+        if rows.index != NULL:
+            rows.index += r * rows.stride
+        rows.bits += r * self.n_words
         rows.length += r
         if rows.words != NULL:
             rows.words += r * self.n_words
@@ -404,10 +410,9 @@ def run_chains(
     cdef Py_ssize_t n_rows = states.shape[0]
     if n_rows == 0:
         return
-    cdef Bits visible = Bits(n_rows, down.n_units)
+    cdef Bits visible = Bits(n_rows, down.n_units, up.weights.first_pair)
     cdef Bits hidden = Bits(n_rows, up.n_units)
     visible.set(states)
-    visible.first_pair = up.weights.first_pair
     cdef Bits mask = None, fixed = None
     if clamped is not None:
         mask, fixed = Bits(n_rows, down.n_units), Bits(n_rows, down.n_units)

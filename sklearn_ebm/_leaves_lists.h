@@ -26,6 +26,19 @@ INLINE __m512i NAME(sixteen_units)(ptrdiff_t first)
 }
 #endif
 
+/* How many units are on in a row of bits. */
+static int32_t NAME(count_bits)(const uint64_t *words, ptrdiff_t n_words)
+{
+    int32_t n = 0;
+    for (ptrdiff_t w = 0; w < n_words; w++)
+#if defined(__GNUC__) || defined(__clang__)
+        n += __builtin_popcountll(words[w]);
+#else
+        for (uint64_t word = words[w]; word; word &= word - 1) n++;
+#endif
+    return n;
+}
+
 /* Units that are on in a row of bits; returns how many they are. */
 static int32_t NAME(list_bits)(const uint64_t *words, ptrdiff_t n_words,
                                uint32_t *index)
@@ -126,5 +139,6 @@ static void NAME(list_groups)(const uint64_t *bits, ptrdiff_t n_rows,
 }
 #undef PACKED_LISTS
 #endif
-#define LISTS .list_bits = PASTE(list_bits, f32, ISA), \
+#define LISTS .count_bits = PASTE(count_bits, f32, ISA), \
+    .list_bits = PASTE(list_bits, f32, ISA), \
     .list_pairs = PASTE(list_pairs, f32, ISA), .list_groups = PASTE(list_groups, f32, ISA),

@@ -175,6 +175,36 @@ INLINE void NAME(sum_group)(const ActiveRows *rows, ptrdiff_t n_rows,
     }
 }
 
+/* sum_group of rows that are given by bits. */
+INLINE void NAME(sum_bits)(const ActiveRows *rows, ptrdiff_t n_rows,
+                           const char *panels, ptrdiff_t stride,
+                           const char *bias, ptrdiff_t bias_stride, char *out,
+                           ptrdiff_t out_stride, int32_t most, const int np)
+{
+    enum { TURN = 2 };
+    for (ptrdiff_t w = 0; w < rows->n_words; w += TURN)
+        for (ptrdiff_t r = 0; r < n_rows; r++) {
+            if (rows->length[r] > most) continue;
+            const uint64_t *words = rows->bits + r * rows->n_words;
+            V sums[GROUP][NV];
+            const char *panel[GROUP];
+            for (int p = 0; p < np; p++) {
+                panel[p] = panels + p * stride;
+                for (int q = 0; q < NV; q++)
+                    sums[p][q] = ((const V *)(
+                        w ? out + p * out_stride + r * PANEL_BYTES
+                          : bias + r * bias_stride + p * PANEL_BYTES))[q];
+            }
+            for (ptrdiff_t k = w; k < w + TURN && k < rows->n_words; k++)
+                for (uint64_t bits = words[k]; bits; bits &= bits - 1)
+                    NAME(add_entry)(sums, panel, (uint32_t)(64 * k + lowest_bit(bits)),
+                                    NULL, np);
+            for (int p = 0; p < np; p++)
+                for (int q = 0; q < NV; q++)
+                    ((V *)(out + p * out_stride + r * PANEL_BYTES))[q] = sums[p][q];
+        }
+}
+
 /* sums[j] = rows[2j] + rows[2j + 1] */
 static void NAME(pair_sums)(const char *rows, ptrdiff_t n_pairs, char *sums)
 {
@@ -292,9 +322,14 @@ static void NAME(sum_active)(const ActiveRows *rows, ptrdiff_t n_rows,
         switch (n_panels - p < GROUP ? n_panels - p : GROUP) {
 #define CASE(n)                                                            \
     case n:                                                                \
-        NAME(sum_group)(rows, n_rows, panels + p * stride, stride,         \
-                        bias + p * PANEL_BYTES, bias_stride,               \
-                        out + p * out_stride, out_stride, most, n);        \
+        if (rows->index)                                                   \
+            NAME(sum_group)(rows, n_rows, panels + p * stride, stride,     \
+                            bias + p * PANEL_BYTES, bias_stride,           \
+                            out + p * out_stride, out_stride, most, n);    \
+        else                                                               \
+            NAME(sum_bits)(rows, n_rows, panels + p * stride, stride,      \
+                           bias + p * PANEL_BYTES, bias_stride,            \
+                           out + p * out_stride, out_stride, most, n);     \
         break;
             CASE(1) CASE(2) CASE(3) CASE(4)
 #undef CASE

@@ -39,12 +39,14 @@
 #define FAST_DECAY 0.95
 
 /* Rows given by what is not zero in them: row r has length[r] entries, with
-   units index[r * stride + k] in ascending order.  value is NULL when every
+   units index[r * stride + k] in ascending order; or, if index is NULL, those of
+   the length[r] bits that are set in bits[r * n_words ...].  value is NULL when every
    entry is 1, otherwise it holds the entries in the same places.  If it is NULL and
    words is not, they are the bits of the same rows, and may be used instead.  If dense
    is not NULL, there are no lists: it has all of the `stride` values of every row. */
 typedef struct {
     uint32_t *index;
+    const uint64_t *bits;
     void *value;
     int32_t *length;
     ptrdiff_t stride;
@@ -231,6 +233,7 @@ typedef struct {
                      ptrdiff_t, const void *, ptrdiff_t, double, void *, ptrdiff_t);
     void (*multiply_list)(const uint32_t *, const void *, int32_t, ptrdiff_t,
                           const void *, ptrdiff_t, void *);
+    int32_t (*count_bits)(const uint64_t *, ptrdiff_t);
     int32_t (*list_bits)(const uint64_t *, ptrdiff_t, uint32_t *);
     int32_t (*list_pairs)(const uint64_t *, ptrdiff_t, uint32_t, uint32_t *);
     void (*list_groups)(const uint64_t *, ptrdiff_t, ptrdiff_t, ptrdiff_t, uint32_t, int,

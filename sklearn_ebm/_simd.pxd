@@ -18,6 +18,7 @@ cdef extern from "_simd.h" nogil:
 
     ctypedef struct ActiveRows:
         uint32_t *index
+        const uint64_t *bits
         void *value
         int32_t *length
         Py_ssize_t stride
@@ -225,6 +226,7 @@ cdef extern from "_simd.h" nogil:
             Py_ssize_t stride, Py_ssize_t n_features, const void *values, bint rest,
             Py_ssize_t n_panels, double *logits,
         ) noexcept nogil
+        int32_t (*count_bits)(const uint64_t *words, Py_ssize_t n_words) noexcept nogil
         int32_t (*list_bits)(
             const uint64_t *words, Py_ssize_t n_words, uint32_t *index
         ) noexcept nogil

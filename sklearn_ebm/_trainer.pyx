@@ -142,8 +142,9 @@ cdef class Trainer(Minibatches):
         )
         if self.persistent:
             self.hidden.set(chains)
-        self.visible = Bits(min(BLOCK, self.n_chains), self.n_visible)
-        self.visible.first_pair = self.up.weights.first_pair
+        self.visible = Bits(
+            min(BLOCK, self.n_chains), self.n_visible, self.up.weights.first_pair
+        )
         self._allocate(min(BLOCK, self.batch_size), min(BLOCK, self.n_chains))
         self._array("visible_offset")[: self.n_visible] = visible_offset
         self._array("hidden_offset")[: self.n_hidden] = hidden_offset
