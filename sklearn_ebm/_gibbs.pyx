@@ -1,8 +1,8 @@
 # Block-Gibbs kernels: half-sweeps between two layers, and chains of them.
 #
 # The states of a Boltzmann machine are bits, so a product with a weight matrix is
-# a sum of the rows of the matrix that a list of active units names, and costs
-# nothing for the units that are off:
+# a sum of the rows of the matrix that active units name, by lists or by their bits,
+# and costs nothing for the units that are off:
 #
 #   half-sweep   field[r] = bias + sum of weight rows of the units on in row r
 #
@@ -22,12 +22,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from ._openmp cimport (
-    bound,
-    omp_get_num_threads,
-    omp_get_thread_num,
-    team_barrier,
-)
+from ._openmp cimport bound, omp_get_num_threads, omp_get_thread_num, team_barrier
 from ._panels cimport Panels, address, aligned
 from ._rows cimport Range, RowBlock, Rows
 from ._simd cimport (
@@ -412,12 +407,12 @@ def run_chains(
         return
     cdef Bits visible = Bits(n_rows, down.n_units, up.weights.first_pair)
     cdef Bits hidden = Bits(n_rows, up.n_units)
-    visible.set(states)
     cdef Bits mask = None, fixed = None
     if clamped is not None:
         mask, fixed = Bits(n_rows, down.n_units), Bits(n_rows, down.n_units)
         mask.set(clamped)
         fixed.set(states)
+    visible.set(states)
     cdef double work = 0.2 * n_rows * (
         up.n_inputs * up.n_panels + down.n_inputs * down.n_panels
     )

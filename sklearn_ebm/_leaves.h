@@ -147,6 +147,7 @@ INLINE uint32_t NAME(mask_bits)(IV m)
 
 #include "_leaves_lists.h"
 #include "_leaves_sums.h"
+#include "_leaves_reading.h"
 #include "_leaves_units.h"
 #include "_leaves_draws.h"
 #include "_leaves_rectified.h"

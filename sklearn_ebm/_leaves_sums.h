@@ -1,6 +1,5 @@
-/* Sums of the rows of a matrix, reading rows of data, and transposition.
+/* Sums of the rows of a matrix that lists or bits name.
    Included by _leaves.h, which defines V, NAME, ... */
-/* ---- Sums of the rows of a matrix that a list names ---- */
 
 /* sums[p] += value * panels[p][index], where no value is 1; np is a constant. */
 INLINE void NAME(add_entry)(V sums[GROUP][NV], const char *const panels[GROUP],
@@ -141,6 +140,20 @@ static void NAME(sum_dense)(const ActiveRows *rows, ptrdiff_t n_rows,
 #undef TILE_ROWS
 #undef TILE_PANELS
 
+/* Sums of a row in np panels, `stride` bytes apart. */
+INLINE void NAME(take_sums)(V sums[GROUP][NV], const char *from, ptrdiff_t stride,
+                            const int np)
+{
+    for (int p = 0; p < np; p++)
+        for (int q = 0; q < NV; q++) sums[p][q] = ((const V *)(from + p * stride))[q];
+}
+
+INLINE void NAME(put_sums)(V sums[GROUP][NV], char *to, ptrdiff_t stride, const int np)
+{
+    for (int p = 0; p < np; p++)
+        for (int q = 0; q < NV; q++) ((V *)(to + p * stride))[q] = sums[p][q];
+}
+
 /* sum_active of np panels, for rows whose lists are not longer than `most`.  In turns
    of some entries of every row, which are near those of other rows, so that the cache
    holds what a turn needs. */
@@ -158,18 +171,14 @@ INLINE void NAME(sum_group)(const ActiveRows *rows, ptrdiff_t n_rows,
             const int32_t left = rows->length[r] - start;
             if (rows->length[r] > most || (start > 0 && left <= 0)) continue;
             const ptrdiff_t at = r * rows->stride + start;
+            char *to = out + r * PANEL_BYTES;
             V sums[GROUP][NV];
-            for (int p = 0; p < np; p++)
-                for (int q = 0; q < NV; q++)
-                    sums[p][q] = ((const V *)(
-                        start ? out + p * out_stride + r * PANEL_BYTES
-                              : bias + r * bias_stride + p * PANEL_BYTES))[q];
+            NAME(take_sums)(sums, start ? to : bias + r * bias_stride,
+                            start ? out_stride : PANEL_BYTES, np);
             NAME(accumulate)(sums, panels, stride, rows->index + at,
                              value ? value + at : NULL, left < TURN ? left : TURN,
                              np, 1);
-            for (int p = 0; p < np; p++)
-                for (int q = 0; q < NV; q++)
-                    ((V *)(out + p * out_stride + r * PANEL_BYTES))[q] = sums[p][q];
+            NAME(put_sums)(sums, to, out_stride, np);
             more |= left > TURN;
         }
     }
@@ -186,22 +195,17 @@ INLINE void NAME(sum_bits)(const ActiveRows *rows, ptrdiff_t n_rows,
         for (ptrdiff_t r = 0; r < n_rows; r++) {
             if (rows->length[r] > most) continue;
             const uint64_t *words = rows->bits + r * rows->n_words;
+            char *to = out + r * PANEL_BYTES;
             V sums[GROUP][NV];
             const char *panel[GROUP];
-            for (int p = 0; p < np; p++) {
-                panel[p] = panels + p * stride;
-                for (int q = 0; q < NV; q++)
-                    sums[p][q] = ((const V *)(
-                        w ? out + p * out_stride + r * PANEL_BYTES
-                          : bias + r * bias_stride + p * PANEL_BYTES))[q];
-            }
+            for (int p = 0; p < np; p++) panel[p] = panels + p * stride;
+            NAME(take_sums)(sums, w ? to : bias + r * bias_stride,
+                            w ? out_stride : PANEL_BYTES, np);
             for (ptrdiff_t k = w; k < w + TURN && k < rows->n_words; k++)
                 for (uint64_t bits = words[k]; bits; bits &= bits - 1)
                     NAME(add_entry)(sums, panel, (uint32_t)(64 * k + lowest_bit(bits)),
                                     NULL, np);
-            for (int p = 0; p < np; p++)
-                for (int q = 0; q < NV; q++)
-                    ((V *)(out + p * out_stride + r * PANEL_BYTES))[q] = sums[p][q];
+            NAME(put_sums)(sums, to, out_stride, np);
         }
 }
 
@@ -362,159 +366,4 @@ INLINE double NAME(lane_sum)(const V *x)
     double sum = 0;
     for (int k = 0; k < PANEL_LANES; k++) sum += y[k];
     return sum;
-}
-
-/* ---- Reading data: which of n values are not zero ---- */
-static void NAME(nonzero_bits)(const char *values, ptrdiff_t n, uint64_t *words)
-{
-    const REAL *x = (const REAL *)values;
-    for (ptrdiff_t w = 0; 64 * w < n; w++) {
-        uint64_t word = 0;
-        ptrdiff_t m = n - 64 * w < 64 ? n - 64 * w : 64, k = 0;
-        for (; k + LANES <= m; k += LANES) {
-            V y;
-            memcpy(&y, x + 64 * w + k, sizeof y);
-            word |= (uint64_t)BITS_WHERE(y, NE, SPLAT(0)) << k;
-        }
-        for (; k < m; k++) word |= (uint64_t)(x[64 * w + k] != 0) << k;
-        words[w] = word;
-    }
-}
-
-/* Enter n values into a range; whether all of them are 1. NaN is not finite, and no more
-   than that. */
-static int NAME(enter_range)(const void *values, ptrdiff_t n, double *low, double *high,
-                             int *finite)
-{
-    const REAL *x = values;
-    V least = SPLAT((REAL)*low), most = SPLAT((REAL)*high), odd = SPLAT(0);
-    IV ones = AS_INT(SPLAT(0)) == 0;
-    ptrdiff_t k = 0;
-    for (; k + LANES <= n; k += LANES) {
-        V y;
-        memcpy(&y, x + k, sizeof y);
-        least = SMALLER(y, least);
-        most = LARGER(y, most);
-        odd += y - y;
-        ones &= y == 1;
-    }
-    int all = 1;
-    for (int q = 0; q < LANES; q++) {
-        if (((REAL *)&least)[q] < *low) *low = ((REAL *)&least)[q];
-        if (((REAL *)&most)[q] > *high) *high = ((REAL *)&most)[q];
-        *finite &= ((REAL *)&odd)[q] == 0;
-        all &= ((INT *)&ones)[q] != 0;
-    }
-    for (; k < n; k++) {
-        if (x[k] < *low) *low = x[k];
-        if (x[k] > *high) *high = x[k];
-        *finite &= x[k] - x[k] == 0;
-        all &= x[k] == 1;
-    }
-    return all;
-}
-
-/* ---- Transposition of a square of panel rows ---- */
-
-#ifdef VECTORS
-/* (Clang looks at the indices of a stage that is left out, too.) */
-#define WITHIN(k) ((k) & (2 * LANES - 1))
-#define LOW(k, s) WITHIN((k) & (s) ? LANES + (k) - (s) : (k))
-#define HIGH(k, s) WITHIN((k) & (s) ? LANES + (k) : (k) + (s))
-#if VB / (4 + 4 * DOUBLE) == 16
-#define INDICES(F, s) F(0, s), F(1, s), F(2, s), F(3, s), F(4, s), F(5, s), \
-    F(6, s), F(7, s), F(8, s), F(9, s), F(10, s), F(11, s), F(12, s),       \
-    F(13, s), F(14, s), F(15, s)
-#elif VB / (4 + 4 * DOUBLE) == 8
-#define INDICES(F, s) F(0, s), F(1, s), F(2, s), F(3, s), F(4, s), F(5, s), \
-    F(6, s), F(7, s)
-#elif VB / (4 + 4 * DOUBLE) == 4
-#define INDICES(F, s) F(0, s), F(1, s), F(2, s), F(3, s)
-#else
-#define INDICES(F, s) F(0, s), F(1, s)
-#endif
-#ifdef __clang__
-#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (IV){__VA_ARGS__})
-#endif
-/* Exchange with the neighbour at distance s. */
-#define STAGE(s)                                              \
-    if (LANES > s)                                            \
-        for (int i = 0; i < LANES; i++)                       \
-            if (!(i & s)) {                                   \
-                V a = t[i], b = t[i + s];                     \
-                t[i] = SHUFFLE(a, b, INDICES(LOW, s));        \
-                t[i + s] = SHUFFLE(a, b, INDICES(HIGH, s));   \
-            }
-/* Transpose a square of LANES vectors, in place. */
-INLINE void NAME(turn)(V *t)
-{
-    STAGE(1)
-    STAGE(2)
-    STAGE(4)
-    STAGE(8)
-}
-
-INLINE void NAME(transpose_tile)(const char *from, char *to)
-{
-    for (int i = 0; i < NV; i++)
-        for (int j = 0; j < NV; j++) {
-            V t[2 * LANES];
-            for (int k = 0; k < LANES; k++)
-                t[k] = ((const V *)(from + (i * LANES + k) * PANEL_BYTES))[j];
-            NAME(turn)(t);
-            for (int k = 0; k < LANES; k++)
-                ((V *)(to + (j * LANES + k) * PANEL_BYTES))[i] = t[k];
-        }
-}
-#undef WITHIN
-#undef LOW
-#undef HIGH
-#undef INDICES
-#undef SHUFFLE
-#undef STAGE
-#else
-INLINE void NAME(transpose_tile)(const char *from, char *to)
-{
-    /* (Copies of bytes: they may be integers.) */
-    for (int i = 0; i < PANEL_LANES; i++)
-        for (int j = 0; j < PANEL_LANES; j++)
-            memcpy(to + (j * PANEL_LANES + i) * sizeof(REAL),
-                   from + (i * PANEL_LANES + j) * sizeof(REAL), sizeof(REAL));
-}
-#endif
-
-/* One panel of the transposed matrix: its rows come from the same square of
-   every one of n_panels panels of the matrix, stride bytes apart. */
-static void NAME(transpose)(const char *from, ptrdiff_t stride, char *to,
-                            ptrdiff_t n_panels)
-{
-    for (ptrdiff_t p = 0; p < n_panels; p++)
-        NAME(transpose_tile)(from + p * stride,
-                             to + p * PANEL_LANES * PANEL_BYTES);
-}
-
-/* n squares of a panel from the columns that it holds, which are `stride` bytes apart
-   and need not lie on cache lines. */
-static void NAME(pack)(const char *columns, ptrdiff_t stride, ptrdiff_t n, char *panel)
-{
-    V square[NV * PANEL_LANES];
-    for (ptrdiff_t s = 0; s < n; s++) {
-        for (int k = 0; k < PANEL_LANES; k++)
-            memcpy(square + k * NV, columns + k * stride + s * PANEL_BYTES, PANEL_BYTES);
-        NAME(transpose_tile)((const char *)square,
-                             panel + s * PANEL_LANES * PANEL_BYTES);
-    }
-}
-
-/* The same back. */
-static void NAME(unpack)(const char *panel, ptrdiff_t n, char *columns, ptrdiff_t stride)
-{
-    V square[NV * PANEL_LANES];
-    for (ptrdiff_t s = 0; s < n; s++) {
-        NAME(transpose_tile)(panel + s * PANEL_LANES * PANEL_BYTES, (char *)square);
-        for (int k = 0; k < PANEL_LANES; k++)
-            memcpy(columns + k * stride + s * PANEL_BYTES, square + k * NV, PANEL_BYTES);
-    }
 }

@@ -38,10 +38,10 @@ cdef enum:
     LEAST_WORK = 20000000
 
 # Changes that are not told: as a share of the tolerance, and of the last largest change
-# of the row. (In a machine of 784-500-1000 units trained on MNIST they leave 29 % of the
-# additions of ten steps, and bounds as high within 0.0001 nats. With half that share of
-# the largest 34 % are left, and bounds are within 0.00002; with twice the share 19 %, and
-# they are lower by 0.002.)
+# of the row. (In a machine of 784-500-1000 units trained on MNIST they leave 29 % of
+# the additions of ten steps, and bounds as high within 0.0001 nats. With half that
+# share of the largest 34 % are left, and bounds are within 0.00002; with twice the
+# share 19 %, and they are lower by 0.002.)
 cdef double SHARE_OF_TOLERANCE = 1 / 8.0
 cdef double SHARE_OF_LARGEST = 1 / 8.0
 

@@ -122,8 +122,27 @@ MUTATIONS = [
     Mutation(
         "conditionals without their biases",
         "_leaves_sums.h",
-        ": bias + r * bias_stride + p * PANEL_BYTES))[q];",
-        ": bias + r * bias_stride + p * PANEL_BYTES))[q] * (REAL)!!start;",
+        "sums[p][q] = ((const V *)(from + p * stride))[q];",
+        "sums[p][q] = ((const V *)(from + p * stride))[q]\n"
+        "            * (REAL)(stride != PANEL_BYTES);",
+    ),
+    Mutation(
+        "bits of a turn after the first of its words are not added",
+        "_leaves_sums.h",
+        "k < w + TURN && k < rows->n_words",
+        "k < w + 1 && k < rows->n_words",
+    ),
+    Mutation(
+        "sums over bits begin anew in every turn",
+        "_leaves_sums.h",
+        "w ? to : bias + r * bias_stride,\n                            w ? out_stride",
+        "0 ? to : bias + r * bias_stride,\n                            0 ? out_stride",
+    ),
+    Mutation(
+        "rows by bits are those of the first row",
+        "_gibbs.pyx",
+        "rows.bits += r * self.n_words",
+        "pass",
     ),
     Mutation(
         "all panels with the biases of the first",
@@ -430,28 +449,28 @@ MUTATIONS = [
     ),
     Mutation(
         "values below one taken for bits",
-        "_leaves_sums.h",
+        "_leaves_reading.h",
         "ones &= y == 1;",
         "ones &= y <= 1;",
         tests=("tests/test_kernels.py", "tests/test_bernoulli_rbm.py"),
     ),
     Mutation(
         "values below one taken for bits, at the ends of rows",
-        "_leaves_sums.h",
+        "_leaves_reading.h",
         "all &= x[k] == 1;",
         "all &= x[k] <= 1;",
         tests=("tests/test_kernels.py", "tests/test_bernoulli_rbm.py"),
     ),
     Mutation(
         "ranges without the values that vectors leave over",
-        "_leaves_sums.h",
+        "_leaves_reading.h",
         "if (x[k] < *low) *low = x[k];\n        if (x[k] > *high) *high = x[k];",
         "",
         tests=("tests/test_kernels.py", "tests/test_inputs.py"),
     ),
     Mutation(
         "infinite values not seen",
-        "_leaves_sums.h",
+        "_leaves_reading.h",
         "*finite &= ((REAL *)&odd)[q] == 0;",
         "",
         tests=("tests/test_kernels.py", "tests/test_inputs.py"),
