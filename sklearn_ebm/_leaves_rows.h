@@ -1,4 +1,6 @@
-/* Sums of rows that lists name, of a matrix whose rows are wider than a panel.
+/* Sums of rows of a matrix whose rows are wider than a panel.  Lists name the rows
+   (add_lists), in time for these alone; or bits do (add_changes), which takes a fifth
+   less where a twentieth of all rows or more are named.
    Included by _leaves.h, which defines V, NAME, ... */
 #ifndef NEAREST
 #define NEAREST 32768 /* bytes of rows that stay in the nearest cache */
