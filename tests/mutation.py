@@ -1514,6 +1514,18 @@ MUTATIONS = [
         tests=("tests/test_mean_field.py",),
     ),
     Mutation(
+        "net: many rows take as many epochs as few",
+        "nets/_trainable_net.py",
+        "return epochs_of(self.n_iter, n_rows, least, most, few_rows)",
+        "return epochs_of(self.n_iter, 1, least, most, few_rows)",
+    ),
+    Mutation(
+        "net: many rows take fewer iterations of L-BFGS",
+        "nets/_trainable_net.py",
+        'if self.solver == "lbfgs":\n            return most',
+        'if self.solver == "":\n            return most',
+    ),
+    Mutation(
         "net: slopes of units that have been dropped",
         "_passes.pyx",
         "delta[r, j] *= a * (1 - a / m) if m != 0 else 0",

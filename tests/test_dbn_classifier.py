@@ -1478,3 +1478,28 @@ def test_weights_of_what_is_no_label_are_named(kind, digits, labels):
         ValueError, match=r"class_weight=\{0: 2.0, '3': 5.0\} .* for \['3'\], .* \[0, 1"
     ):
         model.set_params(class_weight={0: 2.0, "3": 5.0}).fit(digits, labels)
+
+
+@pytest.mark.parametrize(
+    "n_rows, settings, n_epochs",
+    [
+        (7000, {}, 100),
+        (14000, {}, 50),
+        (70000, {}, 20),
+        (14000, {"n_iter": 3}, 3),
+        (50, {"objective": "generative"}, 100),
+    ],
+)
+def test_epochs_where_none_are_given(n_rows, settings, n_epochs):
+    X = np.arange(n_rows)[:, np.newaxis] % 2
+    model = DBNClassifier((2,), pretrain_n_iter=0, batch_size=n_rows, **settings)
+    assert model.fit(X, X[:, 0]).n_iter_ == n_epochs
+
+
+def test_many_rows_take_all_iterations_of_lbfgs():
+    X = np.random.default_rng(0).random((14000, 2))
+    y = np.random.default_rng(1).integers(0, 2, 14000)
+    model = DBNClassifier((4,), pretrain=False, solver="lbfgs", tol=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert model.fit(X, y).n_iter_ > 50

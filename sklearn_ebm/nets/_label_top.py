@@ -35,9 +35,9 @@ from ..boltzmann.rbm_classifier import RBMClassifier
 from ..layered import Layered
 from ..units import Gaussian
 
-# Learning rate of the top by default: in minibatches of 20 rows, 100 epochs and a rate
-# that falls to zero, it goes as far as `RBMClassifier` does by default.
-TOP_RATE = 0.4
+# Learning rate and epochs of the top by default: in minibatches of 20 rows and with a
+# rate that falls to zero, it goes as far as `RBMClassifier` does by default.
+TOP_RATE, TOP_EPOCHS = 0.4, 100
 # Attributes that only a net with such a top has.
 ATTRIBUTES = [
     "generative_intercepts_",
@@ -113,7 +113,7 @@ def train(model, X, y, classes=None, task=None):
                     top.partial_fit(H, labels, targets["classes"])
                 else:
                     top.fit(H, labels)
-            if not one_pass and model.n_iter:
+            if not one_pass and top.n_iter:
                 remedies = ["more epochs", REAL_FEATURES, "one hidden layer"]
                 top._warn_of_constant_labels(H, remedies, model)
     except KeyboardInterrupt:
@@ -140,7 +140,7 @@ def _check(model, X, y, classes, goes_on, one_pass):
     targets = model._state if goes_on else model._first_targets(checked, classes)
     # (Refuses labels that are none of the classes.)
     codes, _ = model._targets(checked, targets)
-    if not one_pass and model.n_iter:
+    if not one_pass and model.n_iter != 0:
         warn_of_few_labels(codes, len(codes), "discriminative")
     if goes_on and not one_pass:
         model._reweigh(codes)
@@ -156,7 +156,7 @@ def _new_top(model):
         learning_rate=rate,
         learning_rate_schedule=model.learning_rate_schedule,
         batch_size=model.batch_size,
-        n_iter=model.n_iter,
+        n_iter=TOP_EPOCHS if model.n_iter is None else model.n_iter,
         weight_decay=model.weight_decay or 0.0,
         early_stopping=model.early_stopping,
         validation_fraction=model.validation_fraction,

@@ -66,6 +66,9 @@ PRETRAINING = {
 # squared means: they would learn little but the means, and their units may die of it.
 # (A bit that is mostly on counts as flipped, so that bits never are such inputs.)
 MOSTLY_MEAN = 0.4
+# Epochs of the fine-tuning, where no number is given: the least, the most, and of how
+# many rows at most these are (see `epochs_of`). More of many rows make nets too sure.
+EPOCHS = 20, 100, 7000
 # Standard deviation of the activities of units below which training has lost a net. (A
 # net that works may have small ones, and large weights above.)
 DEAD = 1e-4
@@ -135,7 +138,7 @@ class TrainableNet(CallbackSupportMixin, FittedNet):
         "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
         "learning_rate_schedule": [StrOptions(set(SCHEDULES))],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "n_iter": [Interval(Integral, 0, None, closed="left")],
+        "n_iter": [Interval(Integral, 0, None, closed="left"), None],
         "momentum": [Interval(Real, 0, 1, closed="left")],
         "nesterov": ["boolean"],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
@@ -206,16 +209,17 @@ class TrainableNet(CallbackSupportMixin, FittedNet):
         if goes_on:
             self._wake(X, division)
             self._reweigh(targets)
-        n_parts = self.n_iter if goes_on else self._n_machines_before + self.n_iter
+        n_rows = len(division.training)
+        n_epochs = self._n_epochs(n_rows)
+        n_parts = n_epochs if goes_on else self._n_machines_before + n_epochs
         task = begin_fit(self, n_parts, *given)
         if not goes_on:
             self._start(X, division, task)
             self._settle()
-        n_rows = len(division.training)
         run = self._run(X, targets, division, self._decays(n_rows))
         with keeping(self, run):
-            self._fine_tune(run, task)
-        if self.n_iter:
+            self._fine_tune(run, task, n_epochs)
+        if n_epochs:
             self._warn_of_faults(X)
         task.end(dict)
         return self
@@ -534,8 +538,15 @@ class TrainableNet(CallbackSupportMixin, FittedNet):
         velocity = self._state.get("velocity")
         return Momentum(params, self.momentum, self.nesterov, velocity)
 
-    def _fine_tune(self, run, task):
-        """Train for n_iter epochs, or until a callback or early stopping ends it."""
+    def _n_epochs(self, n_rows):
+        """Return how many epochs so many rows take; for "lbfgs" the most iterations."""
+        least, most, few_rows = EPOCHS
+        if self.solver == "lbfgs":
+            return most if self.n_iter is None else self.n_iter
+        return epochs_of(self.n_iter, n_rows, least, most, few_rows)
+
+    def _fine_tune(self, run, task, n_epochs):
+        """Train for n_epochs, or until a callback or early stopping ends it."""
 
         def ended(part, entry):
             entry |= run.measure()
@@ -544,20 +555,20 @@ class TrainableNet(CallbackSupportMixin, FittedNet):
             return part.end(lambda: self._fitted(run)) or run.stopping.done
 
         if self._solver == "lbfgs":
-            if self.n_iter:
+            if n_epochs:
                 run.minimise(
-                    self.n_iter,
+                    n_epochs,
                     self.tol,
                     lambda entry: ended(task.part("epoch"), entry),
                 )
             return
-        for epoch in range(self.n_iter):
+        for epoch in range(n_epochs):
             part = task.part("epoch")
             rates = minibatch_rates(
                 self._rate(),
                 self.learning_rate_schedule,
                 epoch,
-                self.n_iter,
+                n_epochs,
                 run.n_batches,
             )
             if ended(part, run.epoch(rates)):

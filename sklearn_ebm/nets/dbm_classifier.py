@@ -83,8 +83,10 @@ class DBMClassifier(NetClassifier):
         Rows in a minibatch of the fine-tuning. The last one of an epoch may be
         shorter; its gradient is a mean over its own rows.
 
-    n_iter : int, default=100
-        Epochs of the fine-tuning; for "lbfgs" the most iterations.
+    n_iter : int or None, default=None
+        Epochs of the fine-tuning; for "lbfgs" the most iterations. None takes 100 for
+        7 000 rows or fewer, and for more rows fewer, but at least 20; for "lbfgs" it
+        always takes 100.
 
     momentum : float, default=0.9
         Share of the last step in the next one, in [0, 1). Only for "sgd".
@@ -295,7 +297,7 @@ class DBMClassifier(NetClassifier):
         learning_rate=None,
         learning_rate_schedule="linear",
         batch_size=20,
-        n_iter=100,
+        n_iter=None,
         momentum=0.9,
         nesterov=True,
         weight_decay=None,
