@@ -4,10 +4,10 @@ import time
 
 # Longest stay in a kernel between two chances to be interrupted, in seconds.
 PATIENCE = 0.1
-# After so many pieces of that length, a shorter one tries the other number of
-# threads; sooner if the last try was a success.
+# After so many pieces of that length, one that is so many times shorter tries the other
+# number of threads; sooner if the last try was a success.
 PROBE_EVERY = 12
-PROBE_SIZE = 8
+PROBE_SIZE = 32
 
 
 class Pacer:

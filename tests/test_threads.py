@@ -28,7 +28,7 @@ from common import (
     run_on_threads,
     run_python,
 )
-from sklearn_ebm import RBM, GaussianRBM, _products, _units
+from sklearn_ebm import RBM, GaussianRBM, _pacer, _products, _units
 from sklearn_ebm.likelihood import log_partition
 
 
@@ -152,3 +152,32 @@ def test_forks_before_and_after_a_parallel_fit_give_its_model():
     results = fitted_state(model) | outputs(model, X) | draws(model, X)
     hashes = run_python(code, OMP_NUM_THREADS="2").split()
     assert hashes == [joblib.hash(results)] * 7
+
+
+# ---- How many threads a kernel gets ----
+
+
+@pytest.mark.parametrize(("faster", "slower"), [(2, 1), (1, 2)])
+def test_a_pacer_spends_its_time_on_the_faster_number_of_threads(
+    monkeypatch, faster, slower
+):
+    clock, spent, done = [0.0], {1: 0.0, 2: 0.0}, []
+
+    class Time:
+        perf_counter = staticmethod(lambda: clock[0])
+
+    def kernel(start, stop, n_threads):
+        done.extend(range(start, stop))
+        seconds = (stop - start) * (0.001 if n_threads == faster else 0.0018)
+        spent[n_threads] += seconds
+        clock[0] += seconds
+        assert seconds < 1.5 * _pacer.PATIENCE
+
+    monkeypatch.setattr(_pacer, "time", Time)
+    pacer = _pacer.Pacer(2)
+    for _ in range(2):
+        done.clear()
+        pacer.run(kernel, 5000)
+        assert done == list(range(5000))
+    # (Before the first trial it has not tried the other number, which is then best.)
+    assert spent[slower] < (0.01 if faster == 2 else 0.05) * spent[faster]
