@@ -3,6 +3,8 @@
 The parameter `view` of `Monitor` documents their methods.
 """
 
+from functools import cached_property
+
 import numpy as np
 
 from .._gibbs import Layer
@@ -27,7 +29,10 @@ class Snapshot:
         self.layers = layered(components, intercept_hidden, intercept_visible)
         self.mean = mean
         self.up = Layer(Panels.from_columns(components), intercept_hidden)
-        self.down = Layer(Panels.from_rows(components), intercept_visible)
+
+    @cached_property
+    def down(self):
+        return Layer(Panels.from_rows(self.components), self.intercept_visible)
 
     def rows(self, X, dtype):
         return Rows(X, dtype)
