@@ -2,7 +2,7 @@
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 
 from ._panels cimport Panels
-from ._simd cimport ActiveRows, Leaves
+from ._simd cimport ActiveRows, Leaves, RowSums
 
 
 cdef enum:
@@ -53,6 +53,10 @@ cdef class Layer:
     cdef void fields(
         self, const ActiveRows *rows, Py_ssize_t n_rows, Py_ssize_t start,
         Py_ssize_t stop, const char *panels, char *out, Py_ssize_t stride,
+    ) noexcept nogil
+    cdef void fields_of(
+        self, const RowSums *sets, int n_sets, Py_ssize_t start, Py_ssize_t stop,
+        const char *panels,
     ) noexcept nogil
 
 

@@ -27,10 +27,12 @@ from ._panels cimport Panels, address, aligned
 from ._rows cimport Range, RowBlock, Rows
 from ._simd cimport (
     GROUP,
+    MOST_SETS,
     PANEL_BYTES,
     PHILOX_ROUNDS,
     ActiveRows,
     Leaves,
+    RowSums,
     n_panels_of,
     philox4x32,
     select_leaves,
@@ -108,9 +110,19 @@ cdef class Layer:
         Py_ssize_t stop, const char *panels, char *out, Py_ssize_t stride,
     ) noexcept nogil:
         """out[p - start][r] = the field of panel p in row r."""
+        cdef RowSums rows_only
+        rows_only.rows, rows_only.n_rows = rows[0], n_rows
+        rows_only.out, rows_only.out_stride = out, stride
+        self.fields_of(&rows_only, 1, start, stop, panels)
+
+    cdef void fields_of(
+        self, const RowSums *sets, int n_sets, Py_ssize_t start, Py_ssize_t stop,
+        const char *panels,
+    ) noexcept nogil:
+        """Like `fields`, for sets of rows that share a reading of the panels."""
         self.leaves.sum_active(
-            rows, n_rows, panels, self.stride(), <int> (stop - start),
-            self.bias + start * PANEL_BYTES, 0, out, stride,
+            sets, n_sets, panels, self.stride(), <int> (stop - start),
+            self.bias + start * PANEL_BYTES, 0,
         )
 
 
@@ -339,43 +351,43 @@ cdef void sample_panels(
     Layer layer, const Sweep *sweeps, int n_sweeps, Py_ssize_t start,
     Py_ssize_t stop, char *room,
 ) noexcept nogil:
-    """Means and samples of panels start..stop of a layer, for some sweeps.
+    """Means and samples of panels start..stop of a layer, for some sweeps (MOST_SETS).
 
     room: what the layer needs for GROUP panels.
     """
     cdef Py_ssize_t p = start, q
-    cdef const char *panels
+    cdef RowSums[MOST_SETS] fields
     cdef int s
+    for s in range(n_sweeps):
+        fields[s].rows, fields[s].n_rows = sweeps[s].given, sweeps[s].n
+        fields[s].out = sweeps[s].fields
+        fields[s].out_stride = sweeps[s].n * PANEL_BYTES
     while p < stop:
         q = min(p + GROUP, stop)
-        panels = layer.panels(p, q, room)
+        layer.fields_of(fields, n_sweeps, p, q, layer.panels(p, q, room))
         for s in range(n_sweeps):
-            sample_group(layer, &sweeps[s], start, p, q, panels)
+            _sample_group(layer, &sweeps[s], p, q, fields[s].out)
+            if sweeps[s].keep_fields:
+                fields[s].out += (q - p) * fields[s].out_stride
         p = q
 
 
-cdef void sample_group(
-    Layer layer, const Sweep *sweep, Py_ssize_t origin, Py_ssize_t start,
-    Py_ssize_t stop, const char *panels,
+cdef void _sample_group(
+    Layer layer, const Sweep *sweep, Py_ssize_t start, Py_ssize_t stop, char *fields
 ) noexcept nogil:
-    """sample_panels for the panels start..stop of one sweep from origin."""
-    cdef Py_ssize_t q, n = sweep.n, stride = n * PANEL_BYTES
-    cdef char *fields = sweep.fields
-    cdef char *at
-    if sweep.keep_fields:
-        fields += (start - origin) * stride
-    layer.fields(&sweep.given, n, start, stop, panels, fields, stride)
-    for q in range(start, stop):
-        at = fields + (q - start) * stride
+    """sample_panels for the panels start..stop of one sweep, whose fields are known."""
+    cdef Py_ssize_t p, n = sweep.n
+    for p in range(start, stop):
         if sweep.base != NULL:
-            layer.leaves.temper(at, n, sweep.base + q * PANEL_BYTES, sweep.betas)
-        layer.leaves.logistic(at, n)
+            layer.leaves.temper(fields, n, sweep.base + p * PANEL_BYTES, sweep.betas)
+        layer.leaves.logistic(fields, n)
         if sweep.draw.purpose != NO_DRAW:
             layer.leaves.bernoulli(
-                at, n, <uint32_t> q, sweep.draw.key, sweep.draw.step,
+                fields, n, <uint32_t> p, sweep.draw.key, sweep.draw.step,
                 sweep.draw.row0, sweep.draw.purpose, sweep.draw.room,
-                sweep.bits + q * layer.leaves.lanes // 8, sweep.bits_stride,
+                sweep.bits + p * layer.leaves.lanes // 8, sweep.bits_stride,
             )
+        fields += n * PANEL_BYTES
 
 
 cdef Sweep bits_sweep(

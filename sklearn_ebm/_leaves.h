@@ -31,6 +31,8 @@
 
 #ifdef VECTORS
 #define INLINE static inline __attribute__((always_inline))
+/* Of its own, so that its loops share registers with no others. */
+#define APART static __attribute__((noinline))
 #define VECTOR_BYTES VB
 typedef REAL NAME(vec) __attribute__((vector_size(VB), may_alias));
 typedef INT NAME(ivec) __attribute__((vector_size(VB), may_alias));
@@ -101,6 +103,7 @@ typedef uint16_t NAME(half) __attribute__((
 #endif
 #else /* one element is a vector */
 #define INLINE static inline
+#define APART static
 #define VECTOR_BYTES sizeof(REAL)
 #define V REAL
 #define IV INT

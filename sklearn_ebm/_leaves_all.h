@@ -23,6 +23,16 @@
 #define UNROLL
 #endif
 
+/* Makes a call in which WIDTH is the constant that the number np of panels is, from 1 to
+   GROUP. */
+#define WITH_WIDTH(np, call)                        \
+    switch (np) {                                   \
+    case 1: { enum { WIDTH = 1 }; call; break; }    \
+    case 2: { enum { WIDTH = 2 }; call; break; }    \
+    case 3: { enum { WIDTH = 3 }; call; break; }    \
+    default: { enum { WIDTH = GROUP }; call; }      \
+    }
+
 /* Keeps additions to different vectors in the order of the program.  (A compiler puts
    those to the same vector behind each other, where each waits for the one before.) */
 #ifdef X86

@@ -154,51 +154,70 @@ INLINE void NAME(put_sums)(V sums[GROUP][NV], char *to, ptrdiff_t stride, const 
         for (int q = 0; q < NV; q++) ((V *)(to + p * stride))[q] = sums[p][q];
 }
 
-/* sum_active of np panels, for rows whose lists are not longer than `most`.  In turns
+/* sum_active of np panels, for rows whose lists are not longer than most[s].  In turns
    of some entries of every row, which are near those of other rows, so that the cache
    holds what a turn needs. */
-INLINE void NAME(sum_group)(const ActiveRows *rows, ptrdiff_t n_rows,
-                            const char *panels, ptrdiff_t stride,
-                            const char *bias, ptrdiff_t bias_stride, char *out,
-                            ptrdiff_t out_stride, int32_t most, const int np)
+INLINE void NAME(lists_in)(const RowSums *sets, int n_sets, const int32_t *most,
+                           const char *panels, ptrdiff_t stride, const char *bias,
+                           ptrdiff_t bias_stride, ptrdiff_t p, const int np)
 {
     enum { TURN = 24 };
-    const REAL *value = rows->value;
     int more = 1;
     for (int32_t start = 0; more; start += TURN) {
         more = 0;
-        for (ptrdiff_t r = 0; r < n_rows; r++) {
-            const int32_t left = rows->length[r] - start;
-            if (rows->length[r] > most || (start > 0 && left <= 0)) continue;
-            const ptrdiff_t at = r * rows->stride + start;
-            char *to = out + r * PANEL_BYTES;
-            V sums[GROUP][NV];
-            NAME(take_sums)(sums, start ? to : bias + r * bias_stride,
-                            start ? out_stride : PANEL_BYTES, np);
-            NAME(accumulate)(sums, panels, stride, rows->index + at,
-                             value ? value + at : NULL, left < TURN ? left : TURN,
-                             np, 1);
-            NAME(put_sums)(sums, to, out_stride, np);
-            more |= left > TURN;
+        for (int s = 0; s < n_sets; s++) {
+            const RowSums set = sets[s]; /* (A copy, which no store can change.) */
+            const ActiveRows rows = set.rows;
+            const ptrdiff_t out_stride = set.out_stride;
+            const int32_t longest = most[s];
+            if (!rows.index || rows.dense) continue;
+            for (ptrdiff_t r = 0; r < set.n_rows; r++) {
+                const int32_t length = rows.length[r], left = length - start;
+                if (length > longest || (start > 0 && left <= 0)) continue;
+                const ptrdiff_t at = r * rows.stride + start;
+                const REAL *value = rows.value;
+                char *to = set.out + p * out_stride + r * PANEL_BYTES;
+                V sums[GROUP][NV];
+                NAME(take_sums)(sums, start ? to : bias + r * bias_stride,
+                                start ? out_stride : PANEL_BYTES, np);
+                NAME(accumulate)(sums, panels, stride, rows.index + at,
+                                 value ? value + at : NULL, left < TURN ? left : TURN,
+                                 np, 1);
+                NAME(put_sums)(sums, to, out_stride, np);
+                more |= left > TURN;
+            }
         }
     }
 }
 
-/* sum_group of rows that are given by bits. */
-INLINE void NAME(sum_bits)(const ActiveRows *rows, ptrdiff_t n_rows,
-                           const char *panels, ptrdiff_t stride,
-                           const char *bias, ptrdiff_t bias_stride, char *out,
-                           ptrdiff_t out_stride, int32_t most, const int np)
+/* The same with any number of panels up to GROUP. */
+APART void NAME(sum_lists)(const RowSums *sets, int n_sets, const int32_t *most,
+                           const char *panels, ptrdiff_t stride, const char *bias,
+                           ptrdiff_t bias_stride, ptrdiff_t p, int np)
+{
+    WITH_WIDTH(np, NAME(lists_in)(sets, n_sets, most, panels, stride, bias, bias_stride,
+                                  p, WIDTH));
+}
+
+/* sum_active of np panels, for the rows of a set that is given by bits whose lists would
+   not be longer than `most`.  (Sets have few rows, or few units on: they gain nothing by
+   a common reading.) */
+INLINE void NAME(bits_in)(const RowSums *set, int32_t most, const char *panels,
+                          ptrdiff_t stride, const char *bias, ptrdiff_t bias_stride,
+                          ptrdiff_t p, const int np)
 {
     enum { TURN = 2 };
+    const ActiveRows *rows = &set->rows;
+    const ptrdiff_t out_stride = set->out_stride;
+    char *const out = set->out + p * out_stride;
     for (ptrdiff_t w = 0; w < rows->n_words; w += TURN)
-        for (ptrdiff_t r = 0; r < n_rows; r++) {
+        for (ptrdiff_t r = 0; r < set->n_rows; r++) {
             if (rows->length[r] > most) continue;
             const uint64_t *words = rows->bits + r * rows->n_words;
             char *to = out + r * PANEL_BYTES;
             V sums[GROUP][NV];
             const char *panel[GROUP];
-            for (int p = 0; p < np; p++) panel[p] = panels + p * stride;
+            for (int k = 0; k < np; k++) panel[k] = panels + k * stride;
             NAME(take_sums)(sums, w ? to : bias + r * bias_stride,
                             w ? out_stride : PANEL_BYTES, np);
             for (ptrdiff_t k = w; k < w + TURN && k < rows->n_words; k++)
@@ -207,6 +226,14 @@ INLINE void NAME(sum_bits)(const ActiveRows *rows, ptrdiff_t n_rows,
                                     NULL, np);
             NAME(put_sums)(sums, to, out_stride, np);
         }
+}
+
+/* The same with any number of panels up to GROUP. */
+APART void NAME(sum_bits)(const RowSums *set, int32_t most, const char *panels,
+                          ptrdiff_t stride, const char *bias, ptrdiff_t bias_stride,
+                          ptrdiff_t p, int np)
+{
+    WITH_WIDTH(np, NAME(bits_in)(set, most, panels, stride, bias, bias_stride, p, WIDTH));
 }
 
 /* sums[j] = rows[2j] + rows[2j + 1] */
@@ -257,7 +284,7 @@ static void NAME(subset_sums)(const char *rows, ptrdiff_t n, double scale,
 }
 
 /* Rows whose sums are in registers together. */
-#define WORD_ROWS (VB == 16 ? 2 : 4)
+#define WORD_ROWS (VB == 16 ? 2 : VB == 32 ? 4 : 8)
 
 /* Add to the sums of n rows (a constant), which `at` names, the table entries of the 16
    words of four bits in words[row * stride]. */
@@ -306,47 +333,47 @@ static void NAME(sum_words)(const ActiveRows *rows, const int32_t *at, ptrdiff_t
 }
 #undef WORD_ROWS
 
-/* out[p][r] = bias[r][p] + sum of the active rows of panels[p].  bias_stride is
-   0 when all rows share one bias. */
-static void NAME(sum_active)(const ActiveRows *rows, ptrdiff_t n_rows,
-                             const char *panels, ptrdiff_t stride,
-                             int n_panels, const char *bias,
-                             ptrdiff_t bias_stride, char *out,
-                             ptrdiff_t out_stride)
+/* sum_active of the rows of a set whose lists are longer than `most`. */
+static void NAME(sum_long)(const RowSums *set, int32_t most, const char *panels,
+                           ptrdiff_t stride, int n_panels, const char *bias,
+                           ptrdiff_t bias_stride)
 {
     enum { TOGETHER = 128 }; /* sums of as many rows stay in the nearest cache */
     int32_t by_words[TOGETHER];
-    if (rows->dense) {
-        NAME(sum_dense)(rows, n_rows, panels, stride, n_panels, bias, bias_stride,
-                        out, out_stride);
-        return;
-    }
-    const int32_t most = longest_list(rows, n_rows);
-    for (int p = 0; p < n_panels; p += GROUP)
-        switch (n_panels - p < GROUP ? n_panels - p : GROUP) {
-#define CASE(n)                                                            \
-    case n:                                                                \
-        if (rows->index)                                                   \
-            NAME(sum_group)(rows, n_rows, panels + p * stride, stride,     \
-                            bias + p * PANEL_BYTES, bias_stride,           \
-                            out + p * out_stride, out_stride, most, n);    \
-        else                                                               \
-            NAME(sum_bits)(rows, n_rows, panels + p * stride, stride,      \
-                           bias + p * PANEL_BYTES, bias_stride,            \
-                           out + p * out_stride, out_stride, most, n);     \
-        break;
-            CASE(1) CASE(2) CASE(3) CASE(4)
-#undef CASE
-        }
-    for (ptrdiff_t r = 0, n = 0; r < n_rows; r++) {
-        if (rows->length[r] > most) by_words[n++] = (int32_t)r;
-        if (n < TOGETHER && (n == 0 || r < n_rows - 1)) continue;
+    for (ptrdiff_t r = 0, n = 0; r < set->n_rows; r++) {
+        if (set->rows.length[r] > most) by_words[n++] = (int32_t)r;
+        if (n < TOGETHER && (n == 0 || r < set->n_rows - 1)) continue;
         for (int p = 0; p < n_panels; p++)
-            NAME(sum_words)(rows, by_words, n, panels + p * stride,
+            NAME(sum_words)(&set->rows, by_words, n, panels + p * stride,
                             bias + p * PANEL_BYTES, bias_stride,
-                            (V *)(out + p * out_stride));
+                            (V *)(set->out + p * set->out_stride));
         n = 0;
     }
+}
+
+/* For some sets of rows: out[p][r] = bias[r][p] + sum of the active rows of panels[p].
+   bias_stride is 0 when all rows share one bias. */
+static void NAME(sum_active)(const RowSums *sets, int n_sets, const char *panels,
+                             ptrdiff_t stride, int n_panels, const char *bias,
+                             ptrdiff_t bias_stride)
+{
+    int32_t most[MOST_SETS];
+    for (int s = 0; s < n_sets; s++) most[s] = longest_list(&sets[s].rows, sets[s].n_rows);
+    for (int p = 0; p < n_panels; p += GROUP) {
+        const int np = n_panels - p < GROUP ? n_panels - p : GROUP;
+        const char *from = panels + p * stride, *start = bias + p * PANEL_BYTES;
+        NAME(sum_lists)(sets, n_sets, most, from, stride, start, bias_stride, p, np);
+        for (int s = 0; s < n_sets; s++)
+            if (!sets[s].rows.index && !sets[s].rows.dense)
+                NAME(sum_bits)(sets + s, most[s], from, stride, start, bias_stride, p, np);
+    }
+    for (int s = 0; s < n_sets; s++)
+        if (sets[s].rows.dense)
+            NAME(sum_dense)(&sets[s].rows, sets[s].n_rows, panels, stride, n_panels,
+                            bias, bias_stride, sets[s].out, sets[s].out_stride);
+        else
+            NAME(sum_long)(sets + s, most[s], panels, stride, n_panels, bias,
+                           bias_stride);
 }
 
 /* The product of the elements of a panel's row, of every fourth first; the sum, in

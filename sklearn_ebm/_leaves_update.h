@@ -152,6 +152,7 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
     const REAL fast_rate = (REAL)u->fast_rate;
     /* Copies, which no store can change, stay in registers. */
     char *const weights = u->weights, *const velocity = u->velocity;
+    char *const pairs = capped ? NULL : u->pairs;
     char *const average = u->average, *const carry = u->carry;
     const ptrdiff_t stride = u->panel_stride, n_features = u->n_features;
     const ActiveRows bits = *u->bits;
@@ -244,6 +245,9 @@ INLINE void NAME(update_group)(const PanelUpdate *u, const int np,
         if (average && !capped) EACH_CELL
             NAME(enter)(x[p][q], CELL(average), mix, NULL, NULL);
         EACH_CELL *CELL(weights) = x[p][q];
+        if (pairs && i % 2) EACH_CELL
+            *((V *)(pairs + p * stride + i / 2 * PANEL_BYTES) + q) =
+                *CELL(weights - PANEL_BYTES) + x[p][q];
         if (fast) EACH_CELL
             *CELL(u->fast) = NAME(follow)(*CELL(u->fast), sums[p][q], fast_rate);
         if (capped) EACH_CELL squares[p][q] += x[p][q] * x[p][q];
@@ -316,23 +320,27 @@ static void NAME(visible_step)(const VisibleUpdate *u, ptrdiff_t start,
     }
 }
 
+/* update_group with any number of panels up to GROUP. */
+APART void NAME(update_plainly)(const PanelUpdate *u, int n_panels)
+{
+    WITH_WIDTH(n_panels, NAME(update_group)(u, WIDTH, 0));
+}
+
+APART void NAME(update_with_extras)(const PanelUpdate *u, int n_panels)
+{
+    WITH_WIDTH(n_panels, NAME(update_group)(u, WIDTH, 1));
+}
+
 /* For at most GROUP panels: add up the gradient feature by feature from the
    lists of table entries (and from real rows), take out the offsets, and step;
    each weight is read and written once. */
 static void NAME(update_panels)(const PanelUpdate *u, int n_panels)
 {
-    const int extras = u->shrinkage > 0 || u->max_norm > 0 || u->nesterov
-        || u->fast || u->drift || u->weight_decay > 0;
-    switch (n_panels + extras * GROUP) {
-    case 1: NAME(update_group)(u, 1, 0); break;
-    case 2: NAME(update_group)(u, 2, 0); break;
-    case 3: NAME(update_group)(u, 3, 0); break;
-    case 4: NAME(update_group)(u, 4, 0); break;
-    case 5: NAME(update_group)(u, 1, 1); break;
-    case 6: NAME(update_group)(u, 2, 1); break;
-    case 7: NAME(update_group)(u, 3, 1); break;
-    case 8: NAME(update_group)(u, 4, 1); break;
-    }
+    if (u->shrinkage > 0 || u->max_norm > 0 || u->nesterov || u->fast || u->drift
+        || u->weight_decay > 0)
+        NAME(update_with_extras)(u, n_panels);
+    else
+        NAME(update_plainly)(u, n_panels);
 }
 
 /* ---- The step of machines with other units, row by row ---- */

@@ -54,6 +54,16 @@ typedef struct {
     ptrdiff_t n_words, n_units;
     const void *dense;
 } ActiveRows;
+/* Rows of which sums are wanted, and where these go: those of panel p begin at
+   out + p * out_stride. */
+typedef struct {
+    ActiveRows rows;
+    ptrdiff_t n_rows;
+    char *out;
+    ptrdiff_t out_stride;
+} RowSums;
+/* Sets of rows that are summed together, at most: so they share a reading. */
+#define MOST_SETS 2
 /* What has changed in rows of units: row r has length[r] changes, of the units whose bits
    are set in words[r * n_words ...], by value[r * stride + k] of the k-th of them. */
 typedef struct {
@@ -73,7 +83,7 @@ typedef struct {
    many rows only.  (Measured with 500 units and 10 and 100 rows, and with 1 784 units.) */
 static inline int32_t longest_list(const ActiveRows *rows, ptrdiff_t n_rows)
 {
-    if (rows->value || !rows->words) return INT32_MAX;
+    if (rows->value || !rows->words || rows->dense) return INT32_MAX;
     const double most = 0.2 * rows->n_units;
     double saved = 0;
     for (ptrdiff_t r = 0; r < n_rows; r++)
@@ -86,6 +96,7 @@ typedef struct {
     ptrdiff_t n_features;      /* rows of the weight panels */
     ptrdiff_t panel_stride;    /* bytes between panels of weights */
     char *weights;             /* IN/OUT */
+    char *pairs;               /* OUT sums of rows 2j and 2j + 1 of the weights, or NULL */
     char *velocity;            /* IN/OUT, NULL without momentum */
     char *average;             /* IN/OUT, NULL when none are entered into it */
     char *fast;                /* IN/OUT, NULL without fast weights */
@@ -183,8 +194,8 @@ typedef struct {
     const char *name;
     int itemsize, lanes;
     int slab; /* panels of a matrix that add_lists reads together */
-    void (*sum_active)(const ActiveRows *, ptrdiff_t, const char *, ptrdiff_t,
-                       int, const char *, ptrdiff_t, char *, ptrdiff_t);
+    void (*sum_active)(const RowSums *, int, const char *, ptrdiff_t, int,
+                       const char *, ptrdiff_t);
     void (*both_means)(const char *, char *, char *, ptrdiff_t);
     void (*logistic)(char *, ptrdiff_t);
     void (*bernoulli)(const char *, ptrdiff_t, uint32_t, uint64_t, uint64_t,

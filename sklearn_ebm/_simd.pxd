@@ -5,6 +5,7 @@ cdef extern from "_simd.h" nogil:
     enum:
         PANEL_BYTES
         GROUP
+        MOST_SETS
         FACTOR_ROWS
         PHILOX_ROUNDS
         FLUSH_GAINS
@@ -27,6 +28,12 @@ cdef extern from "_simd.h" nogil:
         Py_ssize_t n_units
         const void *dense
 
+    ctypedef struct RowSums:
+        ActiveRows rows
+        Py_ssize_t n_rows
+        char *out
+        Py_ssize_t out_stride
+
     ctypedef struct Changes:
         uint64_t *words
         void *value
@@ -38,6 +45,7 @@ cdef extern from "_simd.h" nogil:
         Py_ssize_t n_features
         Py_ssize_t panel_stride
         char *weights
+        char *pairs
         char *velocity
         char *average
         char *fast
@@ -145,9 +153,8 @@ cdef extern from "_simd.h" nogil:
         int lanes
         int slab
         void (*sum_active)(
-            const ActiveRows *rows, Py_ssize_t n_rows, const char *panels,
-            Py_ssize_t stride, int n_panels, const char *bias,
-            Py_ssize_t bias_stride, char *out, Py_ssize_t out_stride,
+            const RowSums *sets, int n_sets, const char *panels, Py_ssize_t stride,
+            int n_panels, const char *bias, Py_ssize_t bias_stride,
         ) noexcept nogil
         void (*both_means)(
             const char *fields, char *on, char *off, Py_ssize_t n

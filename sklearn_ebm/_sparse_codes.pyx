@@ -30,6 +30,7 @@ from ._simd cimport (
     ActiveRows,
     Descent,
     Leaves,
+    RowSums,
     n_panels_of,
     select_leaves,
 )
@@ -76,9 +77,11 @@ cdef class Matrix:
         self, const ActiveRows *weights, const char *start, char *out
     ) noexcept nogil:
         """out = start + the sum of weighted rows; indices count panels."""
+        cdef RowSums sums
+        sums.rows, sums.n_rows = weights[0], 1
+        sums.out, sums.out_stride = out, PANEL_BYTES
         self.leaves.sum_active(
-            weights, 1, self.data, PANEL_BYTES, <int> self.n_panels, start, 0, out,
-            PANEL_BYTES,
+            &sums, 1, self.data, PANEL_BYTES, <int> self.n_panels, start, 0
         )
 
 

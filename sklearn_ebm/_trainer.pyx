@@ -304,8 +304,10 @@ cdef class Trainer(Minibatches):
 
     def weight_norm(self):
         """Frobenius norm of the weights."""
-        # Not by BLAS, whose sums depend on the number of threads.
-        return float(np.sqrt(np.square(self.up.weights.view()).sum(dtype=float)))
+        # Not by BLAS, whose sums depend on the number of threads. (Panel by panel, as new
+        # memory for all squares takes longer than they do.)
+        panels = self.up.weights.view()
+        return float(np.sqrt(sum(np.square(x).sum(dtype=float) for x in panels)))
 
     def hidden_offset(self):
         return self._array("hidden_offset")[: self.n_hidden].copy()
@@ -832,7 +834,8 @@ cdef class Trainer(Minibatches):
         self._point_at(&u, start)
         self.leaves.update_panels(&u, <int> n_panels)
         if work.last:
-            self.up.weights.sum_pairs(start, stop)
+            if u.max_norm > 0:
+                self.up.weights.sum_pairs(start, stop)
             if u.fast != NULL:
                 self.chain_up.weights.sum_pairs(start, stop)
 
@@ -840,6 +843,9 @@ cdef class Trainer(Minibatches):
         """Let an update see what belongs to the panels from `start` on."""
         cdef Py_ssize_t stride = self.up.weights.stride, at = start * PANEL_BYTES
         u.weights = self.up.weights.data + start * stride
+        u.pairs = NULL
+        if self.up.weights.first_pair:
+            u.pairs = u.weights + <Py_ssize_t> self.up.weights.first_pair * PANEL_BYTES
         u.hidden_bias = self.up.bias + at
         u.hidden_offset = self.update.hidden_offset + at
         u.next_offset = self.next_offset + at

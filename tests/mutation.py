@@ -40,8 +40,45 @@ MUTATIONS = [
     ),
     Mutation(
         "sums of pairs are not brought up to date",
+        "_leaves_update.h",
+        "if (pairs && i % 2) EACH_CELL",
+        "if (0) EACH_CELL",
+    ),
+    Mutation(
+        "sums of pairs are those of other pairs",
+        "_leaves_update.h",
+        "*CELL(weights - PANEL_BYTES) + x[p][q];",
+        "*CELL(weights - 2 * PANEL_BYTES) + x[p][q];",
+    ),
+    Mutation(
+        "sums of pairs of weights that are capped are not brought up to date",
         "_trainer.pyx",
         "self.up.weights.sum_pairs(start, stop)",
+        "pass",
+    ),
+    # ---- Sets of rows that share a reading ----
+    Mutation(
+        "sums of a second set of rows go where those of the first are",
+        "_leaves_sums.h",
+        "char *to = set.out + p * out_stride + r * PANEL_BYTES;",
+        "char *to = sets->out + p * out_stride + r * PANEL_BYTES;",
+    ),
+    Mutation(
+        "turns end with the lists of the last set",
+        "_leaves_sums.h",
+        "more |= left > TURN;",
+        "more = left > TURN;",
+    ),
+    Mutation(
+        "all sets go by words as the first does",
+        "_leaves_sums.h",
+        "const int32_t longest = most[s];",
+        "const int32_t longest = most[0];",
+    ),
+    Mutation(
+        "groups of panels of kept fields on the same place",
+        "_gibbs.pyx",
+        "fields[s].out += (q - p) * fields[s].out_stride",
         "pass",
     ),
     # ---- Phases and their scales ----
@@ -147,8 +184,8 @@ MUTATIONS = [
     Mutation(
         "all panels with the biases of the first",
         "_gibbs.pyx",
-        "self.bias + start * PANEL_BYTES, 0, out, stride",
-        "self.bias, 0, out, stride",
+        "self.bias + start * PANEL_BYTES, 0,",
+        "self.bias, 0,",
     ),
     Mutation(
         "step of the visible biases on the hidden ones",
@@ -220,8 +257,8 @@ MUTATIONS = [
     Mutation(
         "all rows go by words if one does",
         "_leaves_sums.h",
-        "if (rows->length[r] > most) by_words[n++] = (int32_t)r;",
-        "if (rows->length[r] > most || most < INT32_MAX) by_words[n++] = (int32_t)r;",
+        "if (set->rows.length[r] > most) by_words[n++] = (int32_t)r;",
+        "if (most < INT32_MAX) by_words[n++] = (int32_t)r;",
     ),
     Mutation(
         "words when not enough is saved",

@@ -163,6 +163,23 @@ def test_training(batch_size, n_chains, kind, dtype):
     check_training(X, machine, chains, rng, batch_size=batch_size)
 
 
+@pytest.mark.parametrize("real", [False, True])
+@pytest.mark.parametrize("n_chains", [10, 60, None])
+def test_training_on_rows_of_any_length(n_chains, real):
+    # (Lists are read in turns, some of which only a few rows need.)
+    rng = generator(119, real)
+    n_visible, n_hidden = 150, 35
+    machine = random_machine(n_hidden, n_visible, rng, scale=0.1)
+    chains = None if n_chains is None else bits(n_chains, n_hidden, rng)
+    share = rng.choice(
+        [0, 0.02, 0.1, 0.25, 0.9], size=(130, 1), p=[0.3, 0.3, 0.2, 0.1, 0.1]
+    )
+    X = (rng.random((130, n_visible)) < share).astype(np.float64)
+    if real:
+        X *= rng.random(X.shape)
+    check_training(X, machine, chains, rng, batch_size=60)
+
+
 @pytest.mark.thinned(8)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("persistent", [True, False])
