@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from data import rows_to_classify
 from sklearn_ebm import RBMClassifier
-from sklearn_ebm._gibbs import instruction_set
+from sklearn_ebm._simd import instruction_set
 from timing import seconds
 
 RATE, ALPHA = 0.05, 0.01

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from data import load_mnist
 from sklearn_ebm import DBMTransformer
 from sklearn_ebm._deep_machines import DeepMachine
-from sklearn_ebm._gibbs import instruction_set
+from sklearn_ebm._simd import instruction_set
 from sklearn_ebm.layered import Layered
 from sklearn_ebm.samplers import Gibbs
 from timing import seconds

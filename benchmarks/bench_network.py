@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from data import rows_to_classify
 from sklearn_ebm import DBNClassifier
-from sklearn_ebm._gibbs import instruction_set
+from sklearn_ebm._simd import instruction_set
 from timing import seconds
 
 DECAY = 1e-5

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from data import load_mnist
 from sklearn_ebm import BernoulliRBM
-from sklearn_ebm._gibbs import instruction_set
+from sklearn_ebm._simd import instruction_set
 from timing import seconds
 
 SETTINGS = {"random_state": 0}

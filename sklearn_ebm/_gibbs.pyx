@@ -29,12 +29,10 @@ from ._simd cimport (
     GROUP,
     MOST_SETS,
     PANEL_BYTES,
-    PHILOX_ROUNDS,
     ActiveRows,
     Leaves,
     RowSums,
     n_panels_of,
-    philox4x32,
     select_leaves,
 )
 
@@ -47,18 +45,6 @@ cdef double DENSE = 0.5
 # Panels of rows that a thread adds up in less than a tenth of a second: then Ctrl-C is
 # heard.
 cdef double PIECE = 2e7
-
-
-def instruction_set():
-    """Name of the instruction set the kernels run on."""
-    return (<bytes> select_leaves(4).name).decode()
-
-
-def philox(counter, key, int rounds=PHILOX_ROUNDS):
-    """Four 32-bit words of Philox4x32 for a counter (4 words) and a 64-bit key."""
-    cdef uint32_t[::1] x = np.array(counter, dtype=np.uint32)
-    philox4x32(&x[0], <uint64_t> key, rounds)
-    return np.asarray(x)
 
 
 cdef class Layer:

@@ -1,4 +1,9 @@
-# The vector leaves (see _simd.h), compiled once for all kernels.
+# The vector leaves and the random bits (see _simd.h), compiled once for all kernels.
+import numpy as np
+
+from libc.stdint cimport uint32_t, uint64_t
+
+
 cdef extern from "_leaves_all.h" nogil:
     const Leaves *best_leaves(int itemsize)
 
@@ -22,3 +27,15 @@ cdef double softplus_of(const Leaves *leaves, double *x, int n) noexcept nogil:
     for k in range(n, n_panels * leaves.lanes):
         x[k] = -1e300
     return leaves.softplus_sum(<const char *> x, PANEL_BYTES, n_panels)
+
+
+def instruction_set():
+    """Name of the instruction set the kernels run on."""
+    return (<bytes> select_leaves(4).name).decode()
+
+
+def philox(counter, key, int rounds=PHILOX_ROUNDS):
+    """Four 32-bit words of Philox4x32 for a counter (4 words) and a 64-bit key."""
+    cdef uint32_t[::1] x = np.array(counter, dtype=np.uint32)
+    philox4x32(&x[0], <uint64_t> key, rounds)
+    return np.asarray(x)

@@ -304,7 +304,7 @@ cdef class Trainer(Minibatches):
 
     def weight_norm(self):
         """Frobenius norm of the weights."""
-        # Not by BLAS, whose sums depend on the number of threads. (Panel by panel, as new
+        # Not by BLAS, whose sums depend on the number of threads. (Panel by panel: new
         # memory for all squares takes longer than they do.)
         panels = self.up.weights.view()
         return float(np.sqrt(sum(np.square(x).sum(dtype=float) for x in panels)))

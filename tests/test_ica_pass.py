@@ -7,8 +7,8 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from common import floats, run_on_instruction_sets
-from sklearn_ebm._gibbs import instruction_set
 from sklearn_ebm._ica import add_moments, add_own_moments, rounds
+from sklearn_ebm._simd import instruction_set
 from sklearn_ebm.factors._ica_densities import DENSITIES, Sources
 from sklearn_ebm.factors._ica_likelihood import moments, own_moments
 

@@ -37,14 +37,13 @@ from sklearn_ebm._gibbs import (
     Layer,
     Purpose,
     half_sweep,
-    instruction_set,
-    philox,
     run_chains,
 )
 from sklearn_ebm._openmp import effective_n_threads, openmp_enabled
 from sklearn_ebm._panels import Panels
 from sklearn_ebm._rows import Rows
 from sklearn_ebm._scores import score_rows
+from sklearn_ebm._simd import instruction_set, philox
 
 # Instruction sets, each including those before it.
 ISAS = ["base", "avx2", "avx512"]

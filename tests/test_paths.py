@@ -311,7 +311,7 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
 
 def test_every_instruction_set_gives_the_same_bits():
     code = (
-        "import joblib, test_paths; from sklearn_ebm._gibbs import instruction_set;"
+        "import joblib, test_paths; from sklearn_ebm._simd import instruction_set;"
         "print(instruction_set(), joblib.hash(test_paths.on_the_way()))"
     )
     digest = joblib.hash(on_the_way())

@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from common import floats
-from sklearn_ebm._gibbs import instruction_set
 from sklearn_ebm._products import goes_by_lists, product, sparse_product
+from sklearn_ebm._simd import instruction_set
 
 SHAPES = [(1, 1, 1), (3, 5, 2), (300, 7, 300), (257, 784, 513), (1000, 40, 64)]
 

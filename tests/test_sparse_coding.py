@@ -22,7 +22,7 @@ from common import (
     traced_memory,
 )
 from sklearn_ebm import SparseCoding
-from sklearn_ebm._gibbs import instruction_set
+from sklearn_ebm._simd import instruction_set
 from sklearn_ebm._sparse_codes import Matrix, add_moments, update_atoms
 from sklearn_ebm.factors import _dictionary
 

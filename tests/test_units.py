@@ -13,7 +13,7 @@ import reference_units as twin
 from common import floats, run_on_instruction_sets, run_on_threads
 from reference import chi_square_p_value, generator
 from sklearn_ebm import RBM
-from sklearn_ebm._gibbs import instruction_set
+from sklearn_ebm._simd import instruction_set
 from sklearn_ebm._units import Kind, Wanted, evaluate
 from sklearn_ebm.units import (
     Bernoulli,
