@@ -96,10 +96,10 @@ cdef class Layer:
         Py_ssize_t stop, const char *panels, char *out, Py_ssize_t stride,
     ) noexcept nogil:
         """out[p - start][r] = the field of panel p in row r."""
-        cdef RowSums rows_only
-        rows_only.rows, rows_only.n_rows = rows[0], n_rows
-        rows_only.out, rows_only.out_stride = out, stride
-        self.fields_of(&rows_only, 1, start, stop, panels)
+        cdef RowSums sums
+        sums.rows, sums.n_rows = rows[0], n_rows
+        sums.out, sums.out_stride = out, stride
+        self.fields_of(&sums, 1, start, stop, panels)
 
     cdef void fields_of(
         self, const RowSums *sets, int n_sets, Py_ssize_t start, Py_ssize_t stop,

@@ -834,6 +834,7 @@ cdef class Trainer(Minibatches):
         self._point_at(&u, start)
         self.leaves.update_panels(&u, <int> n_panels)
         if work.last:
+            # (The update has done it, but for weights that it scales back at its end.)
             if u.max_norm > 0:
                 self.up.weights.sum_pairs(start, stop)
             if u.fast != NULL:
